@@ -1,20 +1,17 @@
-// When something last happened to a socket, without reading the clock for each event. Events in one iteration of the loop are
-// recorded once, and get their time when the iteration ends. So the time is never before the event, and after it by at most the
-// rest of that iteration.
+// When something last happened to a socket, without reading the clock for each event. Events in one iteration of the loop are recorded
+// once, and get their time when the iteration ends. So the time is never before the event, and after it by at most the rest of that
+// iteration.
 
-/// The time of the last event of one kind.
 package final class Activity {
   private let loop: EventLoop
   private var time: Int64
   private var isOfThisIteration = false
 
-  /// Creates an activity whose last event is now.
   package init(on reactor: Reactor) {
     loop = reactor.loop
     time = reactor.loop.now
   }
 
-  /// Records that an event happens now.
   package func note() {
     loop.assertCurrent()
     if isOfThisIteration { return }
@@ -22,7 +19,7 @@ package final class Activity {
     loop.activities.append(self)
   }
 
-  /// The time of the last event, on the reactor's clock.
+  /// On the reactor's clock.
   package var last: Int64 { isOfThisIteration ? loop.now : time }
 
   func setTime(_ now: Int64) {
@@ -32,7 +29,6 @@ package final class Activity {
 }
 
 extension EventLoop {
-  /// Sets the time of the events of this iteration.
   func setActivityTimes() {
     if activities.isEmpty { return }
     let now = self.now

@@ -1,70 +1,60 @@
 // Which call of an isolation domain may begin, so that calls begin in the order in which they were made.
 //
-// A call from outside of the domain goes through the reactor's queue, and the order of the queue is the order of the calls.
-// Code that is already in the domain makes its calls directly: for example, a method of an extension, or a caller that has not yet
-// hopped back to its own executor. Such a call must not begin before calls that were queued earlier. So every
-// call claims its place first. The claim is granted in two cases: if the call's own job came through the queue, or if no other
-// call waits there. Otherwise the call goes to the end of the queue.
+// A call from outside of the domain goes through the reactor's queue, and the order of the queue is the order of the calls. Code that is
+// already in the domain makes its calls directly: for example, a method of an extension, or a caller that has not yet hopped back to its
+// own executor. Such a call must not begin before calls that were queued earlier. So every call claims its place first. The claim is
+// granted if the call's own job came through the queue, or if no other call waits there. Otherwise the call goes to the end of the queue.
 //
-// Code outside of the domain that runs on the reactor's thread may make a short call without a hop: a synchronous one. Its claim is
-// granted only if no call waits in the queue.
-//
-// The state has three parts: the calls that were queued, the calls that have begun, and whether the running job still has its
-// place.
+// Code outside of the domain that runs on the reactor's thread may make a short, synchronous call without a hop. Its claim is granted
+// only if no call waits in the queue.
 //
 // Invariants:
 // - `queued - begun`, which wraps, is the number of calls of this domain that are in the queue.
-// - A job gets a place only when it comes out of the queue as a call. A job that continues a suspended call has no place,
-//   because its call began earlier.
-// - A place is used once. The first claim uses it. Queueing another call of the domain also uses it. Otherwise a later direct
-//   call could overtake the queued one.
-// - `queued` changes only under the lock of the queue, on any thread. The other parts change only on the reactor's thread.
+// - A job gets a place only when it comes out of the queue as a call. A job that continues a suspended call has no place, because its
+//   call began earlier.
+// - A place is used once. The first claim uses it. Queueing another call of the domain also uses it: otherwise a later direct call could
+//   overtake the queued one.
+// - `queued` changes only under the lock of the queue, on any thread. `begun` and `runningJobHasPlace` change only on the reactor's
+//   thread.
 
 internal import Synchronization
 
-/// The state of one isolation domain, and its transitions. No transition waits or reads a clock.
+/// The state of one isolation domain. No transition waits or reads a clock.
 ///
-/// The three parts are relaxed atomics, and no two threads write one at the same time, so no transition needs a
-/// read-modify-write instruction. Two calls that are made concurrently have no order. If a call was queued before another one
-/// is made, then the synchronization that tells the second caller about it also makes the count visible to the claim.
+/// No two threads write the same atomic at the same time, so relaxed loads and stores suffice. Two calls that are made concurrently have
+/// no order. If a call was queued before another one is made, then the synchronization that tells the second caller about it also makes
+/// the count visible to the claim.
 struct AdmissionOrder: ~Copyable {
   private let queued: Atomic<UInt32>
   private let begun: Atomic<UInt32>
   private let runningJobHasPlace = Atomic<Bool>(false)
 
-  /// Creates an order in which no call waits and no job runs.
-  ///
-  /// - Parameter count: The number of calls that were queued and have begun so far.
+  /// Starts as if `count` calls had been queued and had begun.
   init(count: UInt32 = 0) {
     queued = Atomic(count)
     begun = Atomic(count)
   }
 
-  /// The number of calls that were queued so far; it wraps. Safe to call from any thread.
+  /// It wraps, as `callsBegun` does. Any thread.
   var callsQueued: UInt32 { queued.load(ordering: .relaxed) }
-
-  /// The number of calls that have begun so far; it wraps.
   var callsBegun: UInt32 { begun.load(ordering: .relaxed) }
 
-  /// The answer to a claim.
   enum Claim {
-    /// The call may begin.
     case granted
     /// Earlier calls wait: the call must go to the end of the queue.
     case requeue
   }
 
-  /// A call was added to the queue. Called under the lock of the queue, on any thread.
+  /// Called under the lock of the queue, on any thread.
   func callWasQueued() { queued.store(queued.load(ordering: .relaxed) &+ 1, ordering: .relaxed) }
 
-  /// A call has left the queue and its job begins. The job has a place.
   func queuedCallBegins() {
     assert(queued.load(ordering: .relaxed) != begun.load(ordering: .relaxed), "a call begins that was not queued")
     begun.store(begun.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     runningJobHasPlace.store(true, ordering: .relaxed)
   }
 
-  /// The running job has no place, or its place has been used.
+  /// Also for a job that has no place.
   func placeIsUsed() { runningJobHasPlace.store(false, ordering: .relaxed) }
 
   /// Decides whether a call that is made now may begin. Uses the place of the running job.
@@ -85,12 +75,9 @@ struct AdmissionOrder: ~Copyable {
   }
 }
 
-/// The proof that a call has taken its place in the order of the calls.
-///
-/// Every function that begins a call that may wait takes a `Place`. Only `claimPlace`, `requeue` and `claimPlaceNow` create one, so
-/// no operation can begin without claiming its place.
+/// The proof that a call has taken its place in the order of the calls. Every function that begins a call that may wait takes one. Only
+/// `claimPlace`, `requeue` and `claimPlaceNow` create one.
 @usableFromInline package struct Place: Sendable {
-  /// The isolation domain of the call.
   package let executor: ReactorExecutor
 
   // Internal, so that other modules cannot make one.
@@ -99,27 +86,22 @@ struct AdmissionOrder: ~Copyable {
 }
 
 extension ReactorActor {
-  /// Takes this call's place in the order of the calls, if the call may begin now. If this returns `nil`, the call must
-  /// `requeue`.
-  ///
-  /// Every async operation begins like this:
+  /// Takes this call's place in the order of the calls; `nil` if the call must `requeue`. Every async operation begins like this:
   ///
   /// ```swift
   /// let place = if let place = claimPlace() { place } else { await requeue() }
   /// ```
   ///
-  /// This is not one async function, because the runtime may suspend a task at the beginning of an async function, and the
-  /// place would be lost before the claim. In an optimized build such a function would also cost a frame.
+  /// This is not one async function, because the runtime may suspend a task at the beginning of an async function, and the place would be
+  /// lost before the claim. In an optimized build such a function would also cost a frame.
   @inlinable @inline(__always)
   package func claimPlace() -> Place? {
     let executor = executor
     return executor.mustRequeue() ? nil : Place(executor)
   }
 
-  /// Takes a place now, ahead of the calls that wait in the queue.
-  ///
-  /// Used by calls that take effect at once: synchronous ones, and async ones that only wait for a condition. It uses the place
-  /// of the running job, so that the next operation does not get that place.
+  /// Takes a place now, ahead of the calls that wait in the queue: for synchronous calls, and for async ones that only wait for a
+  /// condition. It uses the place of the running job, so that the next operation does not get that place.
   @inlinable @inline(__always)
   package func claimPlaceNow() -> Place {
     let executor = executor

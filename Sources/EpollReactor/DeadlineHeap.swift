@@ -3,14 +3,11 @@
 /// Invariants:
 /// - `heap[0]` is the earliest deadline. Of equal times, the one that was inserted or moved first comes first.
 /// - Every armed deadline owns one slot, and `slots[heap[i].slot].position == i`.
-/// - A key identifies a deadline by its slot and its serial number. Serial numbers are never reused, so the key of a removed
-///   deadline finds nothing.
-/// - Removing a deadline removes its element at once, so cancelled deadlines leave nothing behind. The storage is released when
-///   the last deadline leaves a large heap.
+/// - A key is a slot and a serial number. Serial numbers are never reused, so the key of a removed deadline finds nothing.
+/// - A removed deadline leaves nothing behind. The storage of a large heap is released when its last deadline leaves.
 ///
 /// Inserting with growing times costs O(1), removing O(log n).
 package struct DeadlineHeap<Payload> {
-  /// Identifies an armed deadline.
   package struct Key: Hashable, Sendable {
     fileprivate let serial: UInt64
     fileprivate let slot: UInt32
@@ -39,16 +36,10 @@ package struct DeadlineHeap<Payload> {
 
   package init() {}
 
-  /// The number of armed deadlines.
   package var count: Int { heap.count }
-
-  /// The time of the earliest deadline; `nil` if no deadline is armed.
   package var earliest: Int64? { heap.first?.time }
-
-  /// The capacity of the storage, in elements.
   package var capacity: Int { max(heap.capacity, slots.capacity) }
 
-  /// Arms a deadline, and returns its key.
   package mutating func insert(at time: Int64, _ payload: Payload) -> Key {
     nextSerial += 1
     let slot: Int
@@ -64,7 +55,6 @@ package struct DeadlineHeap<Payload> {
     return Key(serial: nextSerial, slot: UInt32(slot))
   }
 
-  /// Disarms a deadline. Returns its payload; `nil` if the deadline is already gone.
   @discardableResult
   package mutating func remove(_ key: Key) -> Payload? {
     let slot = Int(key.slot)
@@ -72,18 +62,16 @@ package struct DeadlineHeap<Payload> {
     return remove(at: slots[slot].position)
   }
 
-  /// Removes the earliest deadline if its time has come. Returns its payload; `nil` if no deadline is due.
   package mutating func popDue(at now: Int64) -> Payload? {
     firstDue(at: now) == nil ? nil : remove(at: 0)
   }
 
-  /// Returns the payload of the earliest deadline if its time has come; otherwise `nil`.
   package func firstDue(at now: Int64) -> Payload? {
     guard let first = heap.first, first.time <= now else { return nil }
     return slots[first.slot].payload
   }
 
-  /// Gives the earliest deadline another time and payload. Of equal times it then comes last. Its key stays valid.
+  /// Of equal times, the moved deadline comes last. Its key stays valid.
   package mutating func moveFirst(to time: Int64, _ payload: Payload) {
     guard let first = heap.first else { return }
     slots[first.slot].payload = payload
@@ -143,7 +131,6 @@ package struct DeadlineHeap<Payload> {
     assertOrder(at: position)
   }
 
-  /// Checks a position after an element was placed there: it knows its slot, and comes before its children.
   @inline(__always)
   private func assertOrder(at position: Int) {
     assert(slots[heap[position].slot].position == position, "a slot does not know its element's position")

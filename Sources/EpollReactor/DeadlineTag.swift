@@ -3,19 +3,13 @@ package struct DeadlineTag: Hashable, Sendable {
   // In one word, because the loop keeps a tag with each of perhaps a million deadlines.
   private let word: UInt64
 
-  /// Creates a tag.
-  ///
-  /// - Parameters:
-  ///   - number: The number of the kind. Each kind of one handler has another number.
-  ///   - id: The number of the operation, less than 2^56; 0 if a handler has only one deadline of the kind.
+  /// Each kind of one handler has another number. `id` is less than 2^56; 0 if a handler has only one deadline of the kind.
   @inline(__always)
   package init(kind number: UInt8, id: UInt64 = 0) {
     assert(id >> 56 == 0, "the number \(id) is too large for a tag")
     word = id << 8 | UInt64(number)
   }
 
-  /// The number of the kind.
   package var number: UInt8 { UInt8(truncatingIfNeeded: word) }
-  /// The number of the operation.
   package var id: UInt64 { word >> 8 }
 }

@@ -1,5 +1,3 @@
-// How the loop runs the items of its queue.
-
 extension EventLoop {
   func run(_ item: consuming JobQueue.Item) {
     switch consume item {
@@ -56,15 +54,14 @@ extension EventLoop {
     handover.isCollecting = true
   }
 
-  /// Hands over the collected jobs. From now on the workers get each job at once. Called before code that may run for long.
+  /// Hands over the collected jobs, and from now on each job at once. Called before code that may run for long.
   func stopCollecting() {
     handOverAll()
     handover.isCollecting = false
   }
 
   #if ACTORSOCKETS_PLAIN
-    /// Runs the kept job of a suspended call on the executor that it was enqueued for. Then runs the job that returns to the
-    /// call's actor.
+    /// Runs the kept job on the executor that it was enqueued for, then the job that returns to the call's actor.
     private func letReturn(_ kept: KeptJob, _ suspension: Suspension, _ isCall: Bool) {
       if isCall {
         suspension.executor.admission.queuedCallBegins()
@@ -80,8 +77,6 @@ extension EventLoop {
     }
 
     /// Takes a job if it is the one with which a suspended call returns to its actor.
-    ///
-    /// - Returns: Whether the job was taken.
     func takesReturn(_ job: UnownedJob, _ executor: ReactorExecutor) -> Bool {
       guard isCurrent, running.returning === executor, running.returned == nil else { return false }
       running.returned = job

@@ -1,9 +1,6 @@
-// How the loop looks for events, and how long it waits for them.
-
 internal import SocketSystem
 
 extension EventLoop {
-  /// Looks for events.
   func poll(at time: Int64, nanoseconds: Int64) {
     metrics.polled()
     events.fetch(from: poller, at: time, nanoseconds: nanoseconds, descriptors: registrations.count + 1)
@@ -11,7 +8,7 @@ extension EventLoop {
 
   static var millisecond: Int64 { 1_000_000 }
 
-  /// How long to wait for the next deadline, in nanoseconds; -1 if no deadline is armed.
+  /// In nanoseconds; -1 if no deadline is armed.
   func waitForNextDeadline() -> Int64 {
     if case .manual(let clock) = host.clock {
       clock.whenIdle?()
@@ -21,11 +18,8 @@ extension EventLoop {
     return Self.wait(for: next - now)
   }
 
-  /// How long to wait for a deadline: never less than what is left, because the loop would otherwise spin until the deadline.
-  /// From a millisecond on, it is a whole number of milliseconds.
-  ///
-  /// - Parameter left: The time that is left, in nanoseconds.
-  /// - Returns: The time to wait, in nanoseconds, at most Int32.max milliseconds.
+  /// How long to wait for a deadline that is `left` nanoseconds away, in nanoseconds. It is never less than `left`, because the loop
+  /// would otherwise spin until the deadline. From a millisecond on, it is a whole number of milliseconds, at most Int32.max.
   static func wait(for left: Int64) -> Int64 {
     if left < millisecond { return max(0, left) }
     let milliseconds = min((left - 1) / millisecond + 1, Int64(Int32.max))
@@ -36,8 +30,7 @@ extension EventLoop {
 // MARK: - Manual time
 
 extension EventLoop {
-  /// Advances manual time and fires the due deadlines, in the order of their times. Events that are ready in the kernel come
-  /// first.
+  /// Fires the due deadlines in the order of their times. Events that are ready in the kernel come first.
   func advance(by nanoseconds: Int64) {
     assertCurrent()
     guard case .manual(let clock) = host.clock else { return }
@@ -58,7 +51,6 @@ extension EventLoop {
     clock.set(end)
   }
 
-  /// Carries out everything that the kernel has ready now.
   private func carryOutWhatIsReady() {
     let now = continuousNanoseconds()
     carryOutEvents(from: now, until: .max)

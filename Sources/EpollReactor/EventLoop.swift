@@ -1,20 +1,20 @@
 // One iteration of the loop: poll for events and carry them out, fire the deadlines that passed before that poll, give a turn to the
 // sockets that asked for another one, run queued jobs. Between two polls the loop works for about a millisecond: each kind of work stops
-// when the iteration has lasted that long, but has at least a quarter of a millisecond. Work that is left keeps its place and comes first in
-// the next iteration. So no kind of work starves another, whatever is queued; only a single job, call or event that takes longer holds up
-// the others.
+// when the iteration has lasted that long, but has at least a quarter of a millisecond. Work that is left keeps its place and comes first
+// in the next iteration. So no kind of work starves another, whatever is queued; only a single job, call or event that takes longer holds
+// up the others.
 //
 // Events that are ready in the kernel come before the deadlines that passed meanwhile (`DeadlineHorizon`).
 //
 // An event that was fetched may be for a number that was closed and used again since. So events carry a token of slot and generation, and
-// descriptors are closed on this thread only. Sockets remember whether there may be more (`isReadable`, `isWritable`), because no edge comes
-// for it. A socket that stops because its budget is used up asks for another turn.
+// descriptors are closed on this thread only. Sockets remember whether there may be more (`isReadable`, `isWritable`), because no edge
+// comes for it. A socket that stops because its budget is used up asks for another turn.
 
 internal import SocketSystem
 internal import Synchronization
 
-/// The state of a reactor, and the code of its thread. The thread keeps this object alive, but not the `Reactor`. So the reactor
-/// is destroyed when its last reference is dropped, and that ends the thread.
+/// The state of a reactor. The thread keeps this object alive, but not the `Reactor`. So the reactor is destroyed when its last reference
+/// is dropped, and that ends the thread.
 package final class EventLoop: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): mutable state is touched on the loop's thread only, which `assertCurrent` checks in
   // debug builds. Other threads touch only `jobs`, which has its own lock, the clock's time, and the atomics.
@@ -23,7 +23,7 @@ package final class EventLoop: @unchecked Sendable {
   let jobs: JobQueue
   let poller: any Poller
   let metrics = MetricsRecorder()
-  /// The thread of the loop. With a driver: the driver's, during an iteration.
+  /// With a driver: the driver's thread, during an iteration.
   private let thread = Atomic<UInt>(0)
 
   var registrations = RegistrationTable()
@@ -31,20 +31,19 @@ package final class EventLoop: @unchecked Sendable {
   var events = EventBatch()
   var waitingSockets = WaitingSockets()
   private var batch = JobBatch()
-  // Each receive uses it, and no code of the program runs while it changes, which debug builds and ACTORSOCKETS_PLAIN check. In other builds
-  // the checks would be 90 instructions of an echo.
+  // No code of the program runs while it changes, which debug builds and ACTORSOCKETS_PLAIN check. In other builds the checks would be 90
+  // instructions of an echo.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   var memory = LoopMemory()
   var handover = Handover()
   var running = RunningCode()
-  /// The current iteration: its number, and when it began. A socket has its budget once in each.
+  /// A socket has its budget once in each iteration.
   private(set) var iteration = (number: 0, began: Int64(0))
-  /// The activities that were noted in this iteration. They get their time when it ends.
   var activities: [Activity] = []
 
-  /// The nanoseconds that an iteration of the loop works, if no single job takes longer.
+  /// The nanoseconds that an iteration works, if no single job takes longer.
   private static let length: Int64 = 1_000_000
   /// The nanoseconds that each kind of work has in an iteration, however long the others took.
   private static let leastBudget: Int64 = 250_000
@@ -57,7 +56,6 @@ package final class EventLoop: @unchecked Sendable {
 
   // MARK: Any thread
 
-  /// Whether the calling thread is the loop's.
   package var isCurrent: Bool { thread.load(ordering: .relaxed) == currentThread() }
 
   @inline(__always)
@@ -67,15 +65,12 @@ package final class EventLoop: @unchecked Sendable {
   /// The loop whose thread is the calling one, or that serves it.
   static var current: EventLoop? { ofThread.object }
 
-  /// Nanoseconds on the clock of the deadlines.
+  /// In nanoseconds, on the clock of the deadlines.
   package var now: Int64 { host.clock.now }
-
-  /// Adds a synchronous call to the end of the queue.
   package func submit(_ body: @escaping @Sendable () -> Void) { jobs.push(.call(body, of: nil)) }
 
   // MARK: The thread
 
-  /// Runs iterations until the queue is stopped and empty.
   func run() {
     setOccupied(true)
     Self.ofThread.object = self
@@ -105,14 +100,10 @@ package final class EventLoop: @unchecked Sendable {
     }
   }
 
-  /// Makes the calling thread the loop's, or ends that.
   func setOccupied(_ isOccupied: Bool) { thread.store(isOccupied ? currentThread() : 0, ordering: .relaxed) }
 
   // MARK: An iteration
 
-  /// Begins an iteration.
-  ///
-  /// - Returns: The current time.
   func iterationBegins() -> Int64 {
     let now = continuousNanoseconds()
     metrics.iterationBegan(at: now)
@@ -123,7 +114,7 @@ package final class EventLoop: @unchecked Sendable {
   /// Gives all sockets a new budget within an iteration.
   func renewBudgets() { iteration.number &+= 1 }
 
-  /// Does the work of an iteration. Each kind of work does at least one thing, however early the iteration ends.
+  /// Each kind of work does at least one thing, however early the iteration ends.
   func work(from began: Int64, until end: Int64) {
     handover.isCollecting = true
     var now = carryOutEvents(from: began, until: end)
@@ -133,17 +124,14 @@ package final class EventLoop: @unchecked Sendable {
     stopCollecting()
   }
 
-  /// The time until which a kind of work may continue: the end of the iteration, or a little later if that end is near.
+  /// The end of the iteration, or a little later if that end is near.
   private func budget(from now: Int64, until end: Int64) -> Int64 {
     host.driver == nil ? max(end, now + Self.leastBudget) : end
   }
 
-  /// Whether nothing is left to do but what is in the queue or comes later.
+  /// Nothing is left to do but what is in the queue or comes later.
   var isIdle: Bool { waitingSockets.isEmpty && batch.isUsedUp && events.isEmpty }
 
-  /// Ends an iteration.
-  ///
-  /// - Returns: The current time.
   @discardableResult
   func iterationEnds() -> Int64 {
     setActivityTimes()
@@ -152,14 +140,11 @@ package final class EventLoop: @unchecked Sendable {
     return now
   }
 
-  /// When the current iteration began, on the clock of the deadlines. It does not read a real clock.
+  /// On the clock of the deadlines, but without reading a real clock.
   var tickTime: Int64 {
     if case .manual(let clock) = host.clock { clock.now } else { iteration.began }
   }
 
-  /// Notes that a job or an event is over.
-  ///
-  /// - Returns: The current time.
   private func jobEnds() -> Int64 {
     let now = continuousNanoseconds()
     metrics.jobEnded(at: now)
@@ -168,8 +153,6 @@ package final class EventLoop: @unchecked Sendable {
   }
 
   // Each of the following kinds of work gets the time when it begins, and returns the time when it has ended.
-
-  /// Carries out the events that were fetched.
   @discardableResult
   func carryOutEvents(from began: Int64, until end: Int64) -> Int64 {
     var now = began
@@ -184,7 +167,6 @@ package final class EventLoop: @unchecked Sendable {
     return now
   }
 
-  /// Fires the deadlines that are due, if the events that were ready at their time have been carried out.
   @discardableResult
   func reachDeadlines(from began: Int64, until end: Int64) -> Int64 {
     if deadlines.earliest == nil { return began }
@@ -210,7 +192,6 @@ package final class EventLoop: @unchecked Sendable {
     return now
   }
 
-  /// Gives a turn to each socket that asked for another one, in their order.
   @discardableResult
   func giveTurns(from began: Int64, until end: Int64) -> Int64 {
     if waitingSockets.isEmpty { return began }
@@ -232,7 +213,6 @@ package final class EventLoop: @unchecked Sendable {
     return now
   }
 
-  /// Runs queued jobs. Jobs that are left from the previous iteration come first.
   private func runJobs(from began: Int64, until end: Int64) {
     // No other code can reach a local variable, so accesses to it need no exclusivity checks.
     var batch = JobBatch()
@@ -255,7 +235,6 @@ package final class EventLoop: @unchecked Sendable {
     swap(&batch, &self.batch)
   }
 
-  /// Runs the code for an event, and then the call that the event resumed.
   private func event(_ body: () -> Void) {
     running.isInEvent = true
     body()
@@ -263,7 +242,7 @@ package final class EventLoop: @unchecked Sendable {
     if let item = running.resumed.take() { run(item) }
   }
 
-  /// Lets a resumed call continue: after the current event, or through the queue.
+  /// Continues a resumed call after the current event, or through the queue.
   func goOn(_ item: consuming JobQueue.Item) {
     // More than one is rare: the queue keeps their order.
     if running.isInEvent, running.resumed == nil { running.resumed = item } else { jobs.push(item) }
@@ -271,14 +250,12 @@ package final class EventLoop: @unchecked Sendable {
 
   // MARK: Jobs for the workers
 
-  /// Takes a job for the workers.
   func handOver(_ job: UnownedJob) {
     if let driver = host.driver { return driver.runOnWorkers(job) }
     assertCurrent()
     if handover.add(job) { handOverAll() }
   }
 
-  /// Hands over the jobs for the workers that were collected.
   func handOverAll() {
     if handover.isEmpty { return }
     // Take the jobs out first, so that no access to the property is open while other code runs.
@@ -291,12 +268,11 @@ package final class EventLoop: @unchecked Sendable {
 
   // MARK: Sockets
 
-  /// A descriptor number became free. The sockets that ran out of descriptors try again.
+  /// The sockets that ran out of descriptors try again.
   func descriptorClosed() {
     for registration in waitingSockets.takeAwaitingClosedDescriptor() { registration.descriptorWasClosed() }
   }
 
-  /// Ends every socket.
   package func shutDown() {
     assertCurrent()
     if registrations.areClosed { return }

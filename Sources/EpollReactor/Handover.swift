@@ -1,32 +1,26 @@
-// How a reactor hands over jobs to the workers: several together, because a change of threads costs more than a job. Events and
-// calls of sockets are short, and the calls that they resume return to their callers on the workers. So these jobs are
-// collected.
+// How a reactor hands over jobs to the workers: several together, because a change of threads costs more than a job. Events and calls of
+// sockets are short, and the calls that they resume return to their callers on the workers. So these jobs are collected.
 //
 // Invariants:
-// - A job that is started by a task on the reactor, or by an actor of the user, is handed over at once, because that task or
-//   actor may run for long.
-// - Collected jobs are handed over before the loop waits, when there are 16, or when a job or an event ends more than 100 us
-//   after the end of the one that started the first of them.
+// - A job that is started by a task on the reactor, or by an actor of the user, is handed over at once, because that code may run for
+//   long.
+// - Collected jobs are handed over before the loop waits, when there are 16, or when a job or an event ends more than 100 us after the
+//   end of the one that started the first of them.
 // - Jobs keep their order.
 
-/// The jobs that a reactor holds for the workers.
 struct Handover {
-  /// Whether jobs are collected, because the running code is short.
   var isCollecting = false
   private var jobs: [UnownedJob] = []
   /// When the job or event that started the first of them ended; `nil` until then.
   private var first: Int64?
 
-  /// The largest number of jobs that are handed over together.
   private static let most = 16
-  /// The number of nanoseconds that the first job may wait after the job or event that started it has ended.
+  /// In nanoseconds.
   private static let longest: Int64 = 100_000
 
   var isEmpty: Bool { jobs.isEmpty }
 
-  /// Adds a job.
-  ///
-  /// - Returns: Whether the jobs must be handed over now.
+  /// Returns whether the jobs must be handed over now.
   mutating func add(_ job: UnownedJob) -> Bool {
     assert(
       jobs.count < Self.most && (first == nil || !jobs.isEmpty), "the jobs were not handed over when they had to be")
@@ -34,9 +28,7 @@ struct Handover {
     return !isCollecting || jobs.count == Self.most
   }
 
-  /// A job or an event has ended.
-  ///
-  /// - Returns: Whether the jobs must be handed over now.
+  /// Returns whether the jobs must be handed over now.
   mutating func jobEnds(_ now: Int64) -> Bool {
     if jobs.isEmpty { return false }
     if let first { return now - first > Self.longest }
@@ -44,7 +36,7 @@ struct Handover {
     return false
   }
 
-  /// Takes the jobs, and puts in an empty array, whose memory is reused.
+  /// The memory of the empty array that comes in is reused.
   mutating func exchange(_ jobs: inout [UnownedJob]) {
     assert(jobs.isEmpty)
     first = nil

@@ -3,28 +3,28 @@ internal import SocketSystem
 /// The only queue of the reactor: first in, first out, from all threads, without priorities.
 ///
 /// Invariants:
-/// - Items run in the order in which `push` took the lock. There is no second queue for the reactor's own thread, because a
-///   call made there would then overtake calls made earlier on other threads.
-/// - The reactor is woken only when it sleeps. `sleep` is set under the same lock that finds the queue empty, and the first
-///   push after that clears it and signals. So no push is missed, and a burst costs one system call.
-/// - A worker does not signal a reactor that only naps. The worker remembers that it owes a signal, and sends it when it has
-///   run out of jobs or owes several. The nap limits the delay.
+/// - Items run in the order in which `push` took the lock. There is no second queue for the reactor's own thread, because a call made
+///   there would then overtake calls made earlier on other threads.
+/// - The reactor is woken only when it sleeps. `sleep` is set under the same lock that finds the queue empty, and the first push after
+///   that clears it and signals. So no push is missed, and a burst costs one system call.
+/// - A worker does not signal a reactor that only naps. The worker remembers that it owes a signal, and sends it when it has run out of
+///   jobs or owes several. The nap limits the delay.
 package final class JobQueue: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): `items`, `sleep` and `isStopped` are accessed only while `lock` is held. A poller can be woken on any
   // thread.
 
   enum Item {
-    /// A call from elsewhere: a job isolated to an actor of the reactor, with its task's executor preference.
+    /// A call from elsewhere: a job isolated to an actor of the reactor.
     case socket(UnownedJob, ReactorExecutor, TaskPreference)
-    /// The continuation of a call that was suspended there, with its task's executor preference.
+    /// The continuation of a call that was suspended there.
     case resumed(UnownedJob, ReactorExecutor, TaskPreference)
     #if ACTORSOCKETS_PLAIN
-      /// A suspended call: the job that a `Suspension` kept. When the job runs, it returns to the actor.
+      /// The job returns to the actor when it runs.
       case suspended(KeptJob, Suspension, isCall: Bool)
     #endif
     /// A job of a task that prefers the reactor and is not isolated to one of its actors.
     case task(UnownedJob, Reactor)
-    /// A synchronous call. It may belong to one of the reactor's actors.
+    /// A synchronous call, perhaps of one of the reactor's actors.
     case call(@Sendable () -> Void, of: ReactorExecutor?)
   }
 
@@ -36,10 +36,9 @@ package final class JobQueue: @unchecked Sendable {
   private var sleep = Sleep.none
   private var isStopped = false
 
-  /// Creates the queue of the loop that sleeps in a poller.
   init(waking poller: any Poller) { self.poller = poller }
 
-  /// Adds an item at the end. If it is a call, its domain counts it. Safe to call from any thread.
+  /// If the item is a call, its domain counts it. Any thread.
   func push(_ item: consuming Item, callOf executor: ReactorExecutor? = nil) {
     lock.lock()
     items.append(item)
@@ -52,7 +51,7 @@ package final class JobQueue: @unchecked Sendable {
     }
   }
 
-  /// Wakes the reactor if it sleeps although there is work. Safe to call from any thread.
+  /// Wakes the reactor if it sleeps although there is work. Any thread.
   func wake() {
     lock.lock()
     unlockAndWake()
@@ -66,14 +65,14 @@ package final class JobQueue: @unchecked Sendable {
     poller.wake()
   }
 
-  /// Ends the reactor's thread once the queue is empty. Safe to call from any thread.
+  /// Ends the reactor's thread once the queue is empty. Any thread.
   func stop() {
     lock.lock()
     isStopped = true
     unlockAndWake()
   }
 
-  /// Swaps the waiting items with the empty array `batch`, whose memory is reused.
+  /// `batch` must be empty; its memory is reused.
   func take(into batch: inout [Item]) {
     assert(batch.isEmpty, "the items of the previous batch would run again")
     lock.lock()
@@ -81,10 +80,9 @@ package final class JobQueue: @unchecked Sendable {
     lock.unlock()
   }
 
-  /// What the reactor does when it has run out of work.
   enum Rest { case work, sleep, end }
 
-  /// Decides whether the reactor may sleep. If so, records under the same lock whether it sleeps or only naps.
+  /// If the reactor may sleep, records under the same lock whether it sleeps or only naps.
   func rest(maySleep: Bool, isNap: Bool) -> Rest {
     lock.lock()
     defer { lock.unlock() }
@@ -94,7 +92,7 @@ package final class JobQueue: @unchecked Sendable {
     return .sleep
   }
 
-  /// Records that the reactor is awake, so that no thread signals it needlessly.
+  /// Until the next `rest`, no thread signals the reactor.
   func awake() {
     lock.lock()
     sleep = .none

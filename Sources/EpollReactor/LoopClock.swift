@@ -1,10 +1,10 @@
 internal import SocketSystem
 internal import Synchronization
 
-/// A clock that is moved by hand. It begins at 0. Any thread reads it; the loop's thread moves it.
+/// A clock that is moved by hand, from 0 on. Any thread reads it; the loop's thread moves it.
 final class ManualClock {
   private let time = Atomic<Int64>(0)
-  /// What the loop calls before it sleeps.
+  /// Called before the loop sleeps.
   var whenIdle: (() -> Void)?
 
   var now: Int64 { time.load(ordering: .relaxed) }
@@ -12,13 +12,12 @@ final class ManualClock {
   func set(_ now: Int64) { time.store(now, ordering: .relaxed) }
 }
 
-/// The clock of a loop's deadlines.
 enum LoopClock {
   case real
   case manual(ManualClock)
   case driver(any LoopDriver)
 
-  /// Nanoseconds on this clock. Any thread.
+  /// In nanoseconds. Any thread.
   var now: Int64 {
     switch self {
     case .real: continuousNanoseconds()
@@ -33,21 +32,16 @@ struct LoopHost {
   /// The system that the loop's thread runs in; `nil` for Linux, or if there is a driver, whose thread is in a system of its own.
   let system: SystemHolder?
   let clock: LoopClock
-
-  /// What runs the iterations; `nil` if a thread does.
   var driver: (any LoopDriver)? { if case .driver(let driver) = clock { driver } else { nil } }
 
-  /// The loop gets a descriptor that was made on the calling thread, perhaps in another system. A driver's sockets are made on its thread.
+  /// Takes a descriptor that was made on the calling thread, perhaps in another system. A driver's sockets are made on its thread.
   func take(_ number: Int32) {
     if driver == nil { CurrentSystem.give(number, to: system) }
   }
 
-  /// Whether the clock is moved by hand.
   var isManual: Bool { if case .manual = clock { true } else { false } }
 
-  /// A thread of the loop's own.
   static func thread(in system: SystemHolder?) -> LoopHost { LoopHost(system: system, clock: .real) }
-  /// A thread of the loop's own, and a clock that is moved by hand.
   static var manualTime: LoopHost { LoopHost(system: nil, clock: .manual(ManualClock())) }
   static func driver(_ driver: any LoopDriver) -> LoopHost { LoopHost(system: nil, clock: .driver(driver)) }
 }

@@ -1,9 +1,9 @@
 // A loop without a thread: a driver runs its iterations, on a thread that has other work, too. A simulation drives its loops in virtual
 // time.
 //
-// Such a loop works as any other, with these differences:
-// - It waits for nothing: it returns to its driver instead (`EventLoop.iterate`), which calls it again when it has work or when its
-//   next deadline has come. It asks its driver for that with `wake`.
+// Such a loop differs from others:
+// - It waits for nothing: it returns to its driver instead (`EventLoop.iterate`), which calls it again when it has work or when its next
+//   deadline has come. It asks its driver for that with `wake`.
 // - In each iteration, each kind of work does one thing: one event, one deadline, one turn, one job. So other work of the driver comes
 //   between any two of them.
 // - Its poller is a simulation's. Only simulated descriptors can be attached.
@@ -16,34 +16,30 @@
 
 internal import SocketSystem
 
-/// Runs the iterations of a loop that has no thread.
 package protocol LoopDriver: AnyObject, Sendable {
   /// The loop sleeps, and has work or events now. Any thread.
   func wake()
-  /// Nanoseconds on the clock of the deadlines. Any thread.
+  /// In nanoseconds, on the clock of the deadlines. Any thread.
   var now: Int64 { get }
-  /// Runs a job for the workers later, or hands it to them. Called on the driver's thread.
+  /// Runs the job later, or hands it to the workers. Called on the driver's thread.
   func runOnWorkers(_ job: UnownedJob)
-  /// The reactor that sockets use by default on the driver's thread.
   var defaultReactor: Reactor? { get }
-  /// What drives a reactor that the program creates on the driver's thread.
   var driverOfNewReactor: (any LoopDriver)? { get }
-  /// The loop that calls the other methods. Called once, before them.
+  /// Called once, before the other methods.
   func drives(_ loop: EventLoop)
 }
 
 extension EventLoop {
-  /// When a driver runs the next iteration.
   package enum Pause: Hashable {
     /// After other work of the driver.
     case none
-    /// When the loop wakes its driver, or at this time, on the clock of the deadlines.
+    /// When the loop wakes its driver, or at this time on the clock of the deadlines.
     case sleep(until: Int64?)
     /// Never: the reactor was dropped, and its queue is empty.
     case end
   }
 
-  /// Runs `body` on a thread that this loop serves: there, jobs for the workers go to the driver of the loop, and `Reactor.shared` is the
+  /// Runs `body` on a thread that this loop serves: there, jobs for the workers go to the loop's driver, and `Reactor.shared` is the
   /// driver's default reactor.
   package func whileServing<Result>(_ body: () throws -> Result) rethrows -> Result {
     let before = Self.ofThread.object
@@ -60,9 +56,7 @@ extension EventLoop {
     unsafe job.runSynchronously(on: WorkerPool.shared.asUnownedTaskExecutor())
   }
 
-  /// Runs one iteration, in which each kind of work does one thing. For the driver, on its thread.
-  ///
-  /// - Returns: When the next one must run.
+  /// For the driver, on its thread.
   package func iterate() -> Pause {
     setOccupied(true)
     defer {
@@ -72,8 +66,8 @@ extension EventLoop {
     }
     return whileServing {
       jobs.awake()
-      // Events that came since the last poll have called `wake`, but this iteration may have been under way. So no loop sleeps without
-      // a poll.
+      // Events that came since the last poll have called `wake`, but this iteration may have been under way. So no loop sleeps without a
+      // poll.
       let hasPolled = events.isEmpty
       if hasPolled { poll(at: now, nanoseconds: 0) }
       work(from: iterationBegins(), until: .min)
@@ -91,10 +85,9 @@ extension EventLoop {
     }
   }
 
-  /// When the next deadline of a socket of this loop comes; `nil` if no deadline is armed.
   package var nextDeadline: Int64? { deadlines.earliest }
 
-  /// What waits on the sockets of this loop, a line for each handler with operations.
+  /// A line for each handler with operations.
   package var waiting: [String] {
     setOccupied(true)
     defer { setOccupied(false) }

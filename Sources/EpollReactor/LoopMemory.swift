@@ -5,7 +5,7 @@ struct LentMemory<Memory: AnyObject> {
   private var pieces: [Memory] = []
   private var lent = 0
 
-  /// The piece that is not lent, if it has been made.
+  /// `nil` if the next piece has not been made.
   var available: Memory? { lent < pieces.count ? pieces[lent] : nil }
 
   mutating func add(_ memory: Memory) { pieces.append(memory) }
@@ -13,16 +13,14 @@ struct LentMemory<Memory: AnyObject> {
   mutating func giveBack() { lent -= 1 }
 }
 
-/// The memory of a loop to receive and send with. More than one piece of a kind is needed only if code that sees the bytes of the first
-/// makes another socket receive.
+/// More than one piece of a kind is needed only if code that sees the bytes of the first makes another socket receive.
 struct LoopMemory {
   var scratches = LentMemory<ScratchMemory>()
   var batches = LentMemory<DatagramBatch>()
 
-  /// The size of a receive buffer: the largest number of bytes that one receive reads beyond those that were asked for.
+  /// The most bytes that one receive reads beyond those that were asked for.
   static let scratchSize = 65_536
 
-  /// The memory to receive into now.
   mutating func scratch() -> ScratchMemory {
     if let scratch = scratches.available { return scratch }
     let scratch = ScratchMemory(count: Self.scratchSize)
@@ -30,7 +28,6 @@ struct LoopMemory {
     return scratch
   }
 
-  /// The memory for datagrams now; `nil` if it cannot be allocated.
   mutating func batch() -> DatagramBatch? {
     if let batch = batches.available { return batch }
     guard let batch = DatagramBatch() else { return nil }

@@ -17,7 +17,6 @@ package import SocketSystem
 ///
 /// A reactor lives as long as a socket, a task or your code refers to it. When its last reference is dropped, its thread ends.
 public final class Reactor: TaskExecutor {
-  /// The state that the reactor's thread works on.
   package let loop: EventLoop
 
   /// The reactor that sockets use by default. It is never shut down. In a simulation it is the simulation's reactor.
@@ -39,12 +38,8 @@ public final class Reactor: TaskExecutor {
   /// In a simulation, the thread is the simulation's.
   public convenience init() { self.init(isShared: false, driver: EventLoop.current?.host.driver?.driverOfNewReactor) }
 
-  /// Creates a reactor.
-  ///
-  /// - Parameters:
-  ///   - manualTime: Whether deadlines fire only when `advance(by:)` is called.
-  ///   - isShared: Whether `shutdown()` does nothing.
-  ///   - driver: The driver that runs the loop in place of a thread.
+  /// With `manualTime`, deadlines fire only in `advance(by:)`. With `isShared`, `shutdown()` does nothing. A driver runs the loop instead
+  /// of a thread.
   package init(manualTime: Bool = false, isShared: Bool = false, driver: (any LoopDriver)? = nil) {
     self.isShared = isShared
     do throws(SystemError) {
@@ -55,10 +50,8 @@ public final class Reactor: TaskExecutor {
     }
   }
 
-  /// Creates a reactor as `init()` does, but throws the error of epoll_create1(2), eventfd(2) or pthread_create(3).
-  ///
-  /// - Parameter system: The system that the reactor's thread runs in; `nil` for Linux, or for that of the driver.
-  /// - Throws: The error of the call.
+  /// Creates a reactor as `init()` does, but throws the error of epoll_create1(2), eventfd(2) or pthread_create(3). The thread runs in
+  /// `system`; `nil` is Linux, or the driver's.
   package init(orThrow system: (any SystemCalls & Sendable)?) throws(SystemError) {
     isShared = false
     let driver = system == nil ? EventLoop.current?.host.driver?.driverOfNewReactor : nil
@@ -100,12 +93,11 @@ public final class Reactor: TaskExecutor {
     loop.jobs.push(.task(UnownedJob(job), self))
   }
 
-  /// Adds a synchronous call to the end of the queue.
   package func submit(_ body: @escaping @Sendable () -> Void) {
     loop.submit(body)
   }
 
-  /// Runs code that makes sockets for this reactor on the calling thread, in the system of the reactor. Any thread.
+  /// Runs code that makes sockets for this reactor, on the calling thread and in the system of the reactor. Any thread.
   package func makingSockets<Result, Failure>(
     _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
@@ -114,24 +106,19 @@ public final class Reactor: TaskExecutor {
     return try CurrentSystem.using(loop.host.system, body)
   }
 
-  /// Advances a manual clock.
-  ///
-  /// - Parameters:
-  ///   - nanoseconds: How far to advance it.
-  ///   - done: Called on the reactor's thread after everything that became due has run.
+  /// Advances a manual clock. Calls `done` on the reactor's thread after everything that became due has run.
   package func advance(by nanoseconds: Int64, done: @escaping @Sendable () -> Void) {
     submit { [loop] in
       loop.advance(by: nanoseconds)
       done()
     }
   }
-  /// The number of deadlines that are armed. On the reactor's thread.
   package var waitingDeadlines: Int {
     loop.assertCurrent()
     return loop.deadlines.count
   }
 
-  /// Sets what is called on the reactor's thread whenever a reactor with manual time has nothing left to do. On that thread.
+  /// Sets what a reactor with manual time calls whenever it has nothing left to do. On its thread.
   package func whenIdleInManualTime(_ body: @escaping () -> Void) {
     loop.assertCurrent()
     if case .manual(let clock) = loop.host.clock { clock.whenIdle = body }

@@ -4,7 +4,7 @@ internal import Synchronization
 /// An isolation domain on a reactor: the serial executor of one actor whose code runs on the reactor's thread.
 ///
 /// Each socket has an executor of its own, although all sockets of a reactor share a thread. So a call to another isolation domain goes
-/// through the reactor's queue, even if the caller is already on that thread. There it waits behind every call that was made before it.
+/// through the reactor's queue, even if the caller is already on that thread. There it waits after every call that was made before it.
 /// This preserves the order of calls.
 ///
 /// A socket's executor is its `Registration`, so that a connection needs one object less. No other class inherits from this one.
@@ -13,16 +13,14 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
 
   /// The reactor whose thread runs the jobs.
   public final let reactor: Reactor
-  /// Whether the jobs are the user's code, which may run for long.
+  /// User code may run for long.
   private final let runsUserCode: Atomic<Bool>
-
-  /// Decides which call of this domain may begin.
   final let admission = AdmissionOrder()
 
-  /// The handler task of the actor of this domain; 0 if the actor has no handler task. See `ReactorActor.markHandlerTask`.
+  /// 0 if the actor has no handler task. See `ReactorActor.markHandlerTask`.
   private final let handlerTask = Atomic<UInt>(0)
 
-  /// Limits what other threads submit to the actor of this domain. Only sockets use it.
+  /// Only sockets use it.
   package final let submissions = SubmissionLimit()
 
   /// Creates a new isolation domain.
@@ -33,16 +31,15 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
     runsUserCode = Atomic(true)
   }
 
-  /// Creates the domain of a socket, whose calls are all short.
+  /// The domain of a socket, whose calls are all short.
   package init(ofSocketOn reactor: Reactor) {
     self.reactor = reactor
     runsUserCode = Atomic(false)
   }
 
-  /// Whether a job may run for long.
   final var mayCompute: Bool { runsUserCode.load(ordering: .relaxed) }
 
-  /// From now on, jobs of this domain may run for long. Safe to call from any thread.
+  /// From now on, jobs of this domain may run for long. Any thread.
   package final func willRunUserCode() { runsUserCode.store(true, ordering: .relaxed) }
 
   /// Returns the executor in the form that the runtime needs. The protocol's own method would ask for the object's class at each call.
@@ -65,7 +62,7 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
     #endif
   }
 
-  /// Adds a call of this domain to the end of the reactor's queue. Safe to call from any thread.
+  /// Any thread.
   final func queue(_ call: consuming JobQueue.Item) {
     let loop = reactor.loop
     // If the running job is of this domain, it has made this call, and its next call comes after this one.
@@ -73,16 +70,14 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
     loop.jobs.push(call, callOf: self)
   }
 
-  /// Claims the place of a call. If this returns `true`, the call must go to the end of the queue before it begins.
+  /// Claims the place of a call. `true`: the call must go to the end of the queue before it begins.
   @usableFromInline
   final func mustRequeue() -> Bool { admission.claim() == .requeue }
 
-  /// Claims the place of a call that the running job makes without a hop to this domain. The claim is granted on the reactor's thread
-  /// if no call of this domain waits in the queue, and only to jobs of the user's tasks and actors, not to those of sockets. So no code
-  /// of a socket is under way. A job gets at most `RunningCode.mostCallsWithoutHop` such calls, because it holds up
-  /// other sockets until it hops. Safe to call from any thread.
-  ///
-  /// - Returns: Whether the call may begin. If so, make it with `ReactorActor.callWithoutHop`.
+  /// Claims the place of a call that the running job makes without a hop to this domain, with `ReactorActor.callWithoutHop`. The claim is
+  /// granted on the reactor's thread if no call of this domain waits in the queue, and only to jobs of the user's tasks and actors. So no
+  /// code of a socket is under way. A job gets at most `RunningCode.mostCallsWithoutHop` such calls, because it holds up other sockets
+  /// until it hops. Any thread.
   package final func claimCallWithoutHop() -> Bool {
     let loop = reactor.loop
     guard loop.isCurrent, loop.running.callsWithoutHopLeft > 0, admission.claimWithoutHop() == .granted else {
@@ -92,16 +87,14 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
     return true
   }
 
-  /// Uses the place of the running job in the order of the calls.
   @usableFromInline
   final func placeIsUsed() { admission.placeIsUsed() }
 
-  /// Makes the current task the actor's handler task, or ends that.
   final func markHandlerTask(_ isHandlerTask: Bool) {
     handlerTask.store(isHandlerTask ? CurrentTask.number : 0, ordering: .relaxed)
   }
 
-  /// Whether the current task is the actor's handler task. The code that cancels that task also ends the actor's operations.
+  /// The code that cancels the handler task also ends the actor's operations.
   package final var isCalledByHandlerTask: Bool {
     let task = handlerTask.load(ordering: .relaxed)
     return task != 0 && task == CurrentTask.number
@@ -142,10 +135,8 @@ extension ReactorActor {
     unsafe executor.asUnownedSerialExecutor()
   }
 
-  /// Runs `body` isolated to this actor, after everything that was enqueued before this call.
-  ///
-  /// Keeps the actor alive until then. Code that cannot await uses this to reach the actor: initializers, cancellation
-  /// handlers, the `enqueue…` methods.
+  /// Runs `body` isolated to this actor, after everything that was enqueued before this call. Keeps the actor alive until then. For code
+  /// that cannot await: initializers, cancellation handlers, the `enqueue…` methods.
   @usableFromInline package nonisolated func submit(_ body: @escaping @Sendable (isolated Self) -> Void) {
     executor.queue(.call({ self.assumeIsolated(body) }, of: executor))
   }

@@ -1,18 +1,16 @@
 internal import SocketSystem
 internal import Synchronization
 
-// The reactor knows no connections. So the layer that observes them stores its observer here, and finds it here again. Without
-// an observer, this costs a relaxed load for each connection and each iteration of the loop.
+// The reactor knows no connections. So the layer that observes them stores its observer here. Without an observer, this costs a relaxed
+// load for each connection and each iteration of the loop.
 
-/// An observer of a reactor.
 package protocol ReactorHook: AnyObject, Sendable {
-  /// The duration in nanoseconds from which an iteration of the loop is reported.
+  /// The nanoseconds from which an iteration of the loop is reported.
   var lagThreshold: Int64 { get }
-  /// An iteration of the loop took this long. Called on the reactor's thread, between two iterations.
+  /// Called on the reactor's thread, between two iterations.
   func lagged(_ nanoseconds: Int64)
 }
 
-/// Holds the observer of a reactor, if there is one.
 final class ObserverSlot: Sendable {
   private let hook = Locked<(any ReactorHook)?>(nil)
   private let threshold = Atomic<Int64>(.max)
@@ -32,7 +30,6 @@ final class ObserverSlot: Sendable {
     }
   }
 
-  /// An iteration of the loop took this long.
   @inline(__always)
   func iterationTook(_ nanoseconds: Int64) {
     if nanoseconds >= threshold.load(ordering: .relaxed) { current?.lagged(nanoseconds) }
@@ -40,7 +37,7 @@ final class ObserverSlot: Sendable {
 }
 
 extension Reactor {
-  /// The observer of this reactor. Safe to use from any thread.
+  /// Any thread.
   package var hook: (any ReactorHook)? {
     get { loop.metrics.observer.current }
     set { loop.metrics.observer.current = newValue }

@@ -21,12 +21,12 @@ extension Reactor {
   }
 }
 
-/// The counters behind `Reactor.Metrics`, and the observer of a long iteration. The loop's thread writes them; any thread reads them.
+/// The loop's thread writes the counters; any thread reads them.
 final class MetricsRecorder: Sendable {
   let observer = ObserverSlot()
   private let jobs = Atomic<Int>(0)
   private let polls = Atomic<Int>(0)
-  /// When the current iteration began; 0 while the loop waits.
+  /// 0 while the loop waits.
   private let iterationStart = Atomic<Int64>(0)
   /// When the current jobs were taken from the queue; 0 if all of them have run.
   private let batchStart = Atomic<Int64>(0)
@@ -35,17 +35,14 @@ final class MetricsRecorder: Sendable {
   private let longestIteration = Atomic<Int64>(0)
   private let longestJob = Atomic<Int64>(0)
 
-  /// An iteration begins.
   func iterationBegan(at now: Int64) {
     iterationStart.store(now, ordering: .relaxed)
     jobStart.store(now, ordering: .relaxed)
     lastLag.store(0, ordering: .relaxed)
   }
 
-  /// Jobs were taken from the queue.
   func batchBegan(at now: Int64) { batchStart.store(now, ordering: .relaxed) }
 
-  /// All jobs that were taken from the queue have run.
   func batchEnded(at now: Int64) {
     let start = batchStart.load(ordering: .relaxed)
     if start == 0 { return }
@@ -53,7 +50,6 @@ final class MetricsRecorder: Sendable {
     lastLag.store(max(lastLag.load(ordering: .relaxed), now &- start), ordering: .relaxed)
   }
 
-  /// A job, a call or an event has ended.
   func jobEnded(at now: Int64) {
     jobs.store(jobs.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     let took = now &- jobStart.load(ordering: .relaxed)
@@ -61,8 +57,8 @@ final class MetricsRecorder: Sendable {
     if took > longestJob.load(ordering: .relaxed) { longestJob.store(took, ordering: .relaxed) }
   }
 
-  /// The iteration is over. The lag is the duration of the iteration or, if longer, of a batch of jobs that ended in the iteration, measured
-  /// from when the reactor took the batch from the queue.
+  /// The lag is the duration of the iteration or, if longer, of a batch of jobs that ended in the iteration, measured from when the
+  /// reactor took the batch from the queue.
   func iterationEnded(at now: Int64) {
     let took = now &- iterationStart.load(ordering: .relaxed)
     iterationStart.store(0, ordering: .relaxed)
@@ -72,7 +68,6 @@ final class MetricsRecorder: Sendable {
     observer.iterationTook(lag)
   }
 
-  /// The loop polls for events.
   func polled() { polls.store(polls.load(ordering: .relaxed) &+ 1, ordering: .relaxed) }
 
   func read() -> Reactor.Metrics {

@@ -1,61 +1,46 @@
 package import SocketSystem
 internal import Synchronization
 
-/// A socket's place in its reactor: its descriptor, the events of that descriptor, and its deadlines.
+/// The reactor's entry for a socket: its descriptor, the events of that descriptor, and its deadlines. It is also the isolation domain of
+/// the socket's actor. An actor with several descriptors has a registration for each, and the domain of one of them or of its own.
 ///
-/// It is also the isolation domain of the socket's actor. An actor with several descriptors has a registration for each, and the
-/// domain of one of them or of its own.
+/// The registration owns the descriptor, and the actor does not, because an actor's `deinit` runs on any thread. The descriptor must be
+/// closed on the reactor's thread: otherwise an event that was fetched before could reach a new descriptor with the same number.
 ///
-/// `Reactor+Services.swift` has the services that all sockets of a reactor share: the clock, and the memory to receive and send with.
-///
-/// The registration owns the descriptor, and the actor does not, because an actor's `deinit` runs on any thread. The descriptor
-/// must be closed on the reactor's thread: otherwise an event that was fetched before could reach a new descriptor with the same
-/// number.
-///
-/// Events and deadlines reach the actor through a weak reference, so a dropped socket hears no more of them.
+/// The reference to the actor is weak, so a dropped socket gets no more events and deadlines.
 package final class Registration: ReactorExecutor, @unchecked Sendable {
   // SAFETY (@unchecked Sendable): everything mutable is touched on the reactor's thread only; `eventLoop.assertCurrent` checks that
   // in debug builds. `isInTable` is atomic.
 
-  // The descriptor. No code of the program runs while it is accessed, which debug builds and ACTORSOCKETS_PLAIN check.
-  // In other builds the checks would be 160 instructions of an echo.
+  // No code of the program runs while it is accessed, which debug builds and ACTORSOCKETS_PLAIN check. In other builds the checks would
+  // be 160 instructions of an echo.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   private var storedDescriptor: OwnedDescriptor?
-  /// The descriptor of a dropped actor is to be reset. A clean close would make the peer believe that it has received everything.
-  /// The actor's state is gone by then, so the registration keeps this.
+  /// A clean close of a dropped actor's descriptor would make the peer believe that it has received everything. The actor's state has
+  /// been destroyed by then, so the registration keeps this.
   package var resetsWhenDropped = false
-  /// Whether another process, or another part of this one, may have a duplicate of the descriptor. Then close(2) does not remove it
-  /// from epoll, and sends nothing to the peer.
+  /// Another process, or another part of this one, may have a duplicate of the descriptor. Then close(2) does not remove it from epoll,
+  /// and sends nothing to the peer.
   package private(set) var mayBeShared: Bool
 
-  // Its events.
   private weak var handler: (any EventHandler)?
-  /// The place in the reactor's table, `nil` outside of the table.
+  /// In the reactor's table; `nil` outside of the table.
   private var slot: Int?
   private let isInTable = Atomic<Bool>(false)
-  /// The socket has asked for another turn.
   package private(set) var isRescheduled = false
-  /// The socket has asked to hear when a descriptor is closed.
   private var awaitsClosedDescriptor = false
 
-  // Its deadlines.
-  /// A number that no other registration of the reactor has. It is renewed when another actor takes over.
+  /// No other registration of the reactor has it. It is renewed when another actor takes over.
   var serial: UInt64 = 0
-  /// The turns that the loop has given to the socket.
   private(set) var turns = 0
 
   private var eventLoop: EventLoop { reactor.loop }
 
   // MARK: The table
 
-  /// Creates a registration that is not yet in the reactor's table. Any thread.
-  ///
-  /// - Parameters:
-  ///   - reactor: Whose table it will be in.
-  ///   - descriptor: The descriptor, if there is one already; `enter` closes it on failure.
-  ///   - mayBeShared: Whether it was made elsewhere, where a duplicate of it may stay open.
+  /// Creates a registration that is not yet in the reactor's table. It owns the descriptor, which `enter` closes on failure. Any thread.
   package init(on reactor: Reactor, holding descriptor: consuming OwnedDescriptor? = nil, mayBeShared: Bool = false) {
     self.mayBeShared = mayBeShared
     if let number = descriptor?.number { reactor.loop.host.take(number) }
@@ -63,12 +48,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     super.init(ofSocketOn: reactor)
   }
 
-  /// Enters the table. From now on the handler hears of events, deadlines and the reactor's shutdown.
-  ///
-  /// - Parameters:
-  ///   - handler: The actor that hears of them.
-  ///   - readableOnly: Whether it hears nothing about writing, as a listener.
-  /// - Throws: `.reactorIsShutDown`, or `.system` with the error of epoll_ctl(2). In both cases the descriptor is closed.
+  /// From now on the handler gets events, deadlines and the reactor's shutdown; no events about writing if `readableOnly`. If this
+  /// throws, the descriptor is closed. `.system` has the error of epoll_ctl(2).
   package func enter(_ handler: any EventHandler, readableOnly: Bool = false) throws(EnterError) {
     eventLoop.assertCurrent()
     if eventLoop.registrations.areClosed {
@@ -86,7 +67,6 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     }
   }
 
-  /// Why a registration has no descriptor after `enter`.
   package enum EnterError: Error {
     case reactorIsShutDown
     case system(SystemError)
@@ -95,14 +75,14 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// Whether it is in the table. Then the code that drops it must call `leave` on the reactor's thread. Any thread.
   package var needsToLeave: Bool { isInTable.load(ordering: .acquiring) }
 
-  /// Makes another actor the handler. Deadlines that were armed before reach neither actor.
+  /// Deadlines that were armed before reach neither actor.
   package func hand(to handler: any EventHandler) {
     eventLoop.assertCurrent()
     self.handler = handler
     eventLoop.registrations.renewSerial(of: self)
   }
 
-  /// Leaves the table, and closes the descriptor if there is one.
+  /// Also closes the descriptor.
   package func leave() {
     eventLoop.assertCurrent()
     closeDescriptor()
@@ -113,12 +93,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
 
   // MARK: The descriptor
 
-  /// Takes a descriptor over and registers it, edge-triggered and once: epoll_ctl(2).
-  ///
-  /// - Parameters:
-  ///   - descriptor: The descriptor, which is closed when the registration leaves.
-  ///   - readableOnly: Whether the handler hears nothing about writing, as a listener.
-  /// - Throws: The error of epoll_ctl, after closing the descriptor.
+  /// Takes a descriptor over and registers it, edge-triggered and once: epoll_ctl(2). If this throws, the descriptor is closed.
   package func attach(_ descriptor: consuming OwnedDescriptor, readableOnly: Bool = false) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
@@ -127,11 +102,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     storedDescriptor = consume descriptor
   }
 
-  /// Takes over the descriptor of another registration, which then leaves: epoll_ctl(2). Events that are ready now are reported
-  /// again.
-  ///
-  /// - Parameter other: A registration on the same reactor, with a descriptor.
-  /// - Throws: The error of epoll_ctl. Then nothing has changed.
+  /// Takes over the descriptor of another registration on the same reactor, which then leaves: epoll_ctl(2). Events that are ready now
+  /// are reported again. If this throws, nothing has changed.
   package func takeDescriptor(of other: Registration) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot, let number = other.socket?.number else {
@@ -144,13 +116,13 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     other.leave()
   }
 
-  /// Notes that code of the program gets the descriptor, and may duplicate it.
+  /// Code of the program gets the descriptor, and may duplicate it.
   package func isLent() {
     eventLoop.assertCurrent()
     mayBeShared = true
   }
 
-  /// Closes the descriptor. Events of it that were fetched before are dropped.
+  /// Events of the descriptor that were fetched before are dropped.
   package func closeDescriptor() {
     eventLoop.assertCurrent()
     guard let number = socket?.number else { return }
@@ -160,7 +132,6 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     eventLoop.descriptorClosed()
   }
 
-  /// The descriptor, if there is one.
   package var socket: BorrowedDescriptor? {
     eventLoop.assertCurrent()
     return switch storedDescriptor {
@@ -171,10 +142,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
 
   // MARK: Events
 
-  /// Asks for another turn, after the sockets that asked before: the handler hears `handle(.none)`. An edge-triggered event would
-  /// not come again.
-  ///
-  /// - Returns: Whether the turn will come. It does not if the registration is not in the table.
+  /// Asks for another turn, after the sockets that asked before: `handle(.none)`. An edge-triggered event would not come again. Returns
+  /// `false` if no turn will come, because the registration is not in the table.
   @discardableResult
   package func reschedule() -> Bool {
     eventLoop.assertCurrent()
@@ -193,7 +162,6 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     eventLoop.waitingSockets.awaitClosedDescriptor(self)
   }
 
-  /// Gives another turn, because a descriptor was closed.
   func descriptorWasClosed() {
     awaitsClosedDescriptor = false
     reschedule()
@@ -201,19 +169,15 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
 
   // MARK: Deadlines
 
-  /// Arms a deadline.
-  ///
-  /// - Parameters:
-  ///   - time: When it comes, in nanoseconds on the reactor's clock; see `Reactor.now`.
-  ///   - tag: What the handler hears then.
-  /// - Returns: The key to disarm it; `nil` if the registration is not in the table. Then the deadline does not come.
+  /// `time` is in nanoseconds on the reactor's clock; see `Reactor.now`. Returns `nil` if the registration is not in the table. Then the
+  /// deadline does not come.
   package func arm(at time: Int64, tag: DeadlineTag) -> DeadlineKey? {
     eventLoop.assertCurrent()
     guard let slot else { return nil }
     return eventLoop.deadlines.insert(at: time, Deadline(slot: slot, serial: serial, tag: tag))
   }
 
-  /// Disarms a deadline. It does nothing if the deadline has come or was disarmed before.
+  /// Does nothing if the deadline has come or was disarmed before.
   package func disarm(_ key: DeadlineKey) {
     eventLoop.assertCurrent()
     eventLoop.deadlines.remove(key)
@@ -221,17 +185,13 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
 
   // MARK: Called by the loop
 
-  /// Tells the handler of an event, or gives it a turn.
   func dispatch(_ readiness: Readiness) {
     eventLoop.assertCurrent()
     if let handler { deliver(readiness, to: handler) }
   }
 
-  /// Finds out whether a deadline that is due must wait. It must while its socket waits for another turn, because the rest of its
-  /// work arrived before the deadline. `advance` gives turns itself, and does not ask.
-  ///
-  /// - Parameter deadline: The deadline, which notes when it was put off for the first time.
-  /// - Returns: Whether it must; not if the socket has had `Deadline.maxTurns` since then.
+  /// Whether a deadline that is due must wait. It must while its socket waits for another turn, because the rest of its work arrived
+  /// before the deadline, but for at most `Deadline.maxTurns`. `advance` gives turns itself, and does not ask.
   func putsOff(_ deadline: inout Deadline) -> Bool {
     if !isRescheduled { return false }
     let first = deadline.turnsBefore ?? turns
@@ -239,25 +199,19 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     return turns &- first < Deadline.maxTurns
   }
 
-  /// Gives the turn that the socket asked for.
   func takeTurn() {
     isRescheduled = false
     turns &+= 1
     dispatch(.none)
   }
 
-  /// Tells the handler that a deadline has come.
   func dispatch(deadline tag: DeadlineTag) {
     handler?.assumeIsolated { $0.deadlineReached(tag) }
   }
 
-  /// The identity of the handler; `nil` if it is gone.
   var handlerID: ObjectIdentifier? { handler.map { ObjectIdentifier($0) } }
-
-  /// The operations that wait in the handler's queues, as text; `nil` if no operation waits.
   var waiting: String? { handler?.assumeIsolated { $0.waitingOperations } }
 
-  /// Tells the handler that the reactor shuts down.
   func dispatchShutDown() {
     handler?.assumeIsolated { $0.reactorShutDown() }
   }

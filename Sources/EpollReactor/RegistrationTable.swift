@@ -1,21 +1,19 @@
-/// All registrations of a reactor.
-///
-/// epoll events carry a token, which names a slot in the table and the generation of that slot. Each change of the descriptor
-/// raises the generation. So an event that was fetched before the change carries a token that no longer fits, and is dropped.
+/// The registrations of a reactor. epoll events carry a token, which names a slot in the table and the generation of that slot. Each
+/// change of the descriptor raises the generation. So an event that was fetched before the change carries a token that no longer fits,
+/// and is dropped.
 struct RegistrationTable {
   private var slots: [(registration: Registration?, generation: UInt32)] = []
   private var free: [Int] = []
   private var nextSerial: UInt64 = 0
-  /// The reactor is shut down: no registration enters any more.
+  /// After the reactor's shutdown no registration enters.
   var areClosed = false
 
-  /// Gives a registration a new serial number. Deadlines with the old one no longer reach it.
+  /// Deadlines with the old serial number no longer reach the registration.
   mutating func renewSerial(of registration: Registration) {
     nextSerial += 1
     registration.serial = nextSerial
   }
 
-  /// Gives a registration a slot.
   mutating func insert(_ registration: Registration) -> Int {
     renewSerial(of: registration)
     if let slot = free.popLast() {
@@ -26,27 +24,24 @@ struct RegistrationTable {
     return slots.count - 1
   }
 
-  /// Frees a slot; its token fits no longer.
   mutating func remove(_ slot: Int) {
     slots[slot].registration = nil
     slots[slot].generation &+= 1
     free.append(slot)
   }
 
-  /// Makes a new token for a slot. The previous one fits no longer.
   mutating func renewToken(_ slot: Int) -> UInt64 {
     slots[slot].generation &+= 1
     return UInt64(slots[slot].generation) << 32 | UInt64(slot)
   }
 
-  /// The registration that a token names, unless it is stale.
   subscript(token: UInt64) -> Registration? {
     let slot = Int(token & 0xffff_ffff)
     guard slot < slots.count, slots[slot].generation == UInt32(token >> 32) else { return nil }
     return slots[slot].registration
   }
 
-  /// The registration that a deadline is for, unless it has left or was handed to another handler since.
+  /// `nil` if the registration has left or was handed to another handler since.
   subscript(deadline: Deadline) -> Registration? {
     guard let registration = slots[deadline.slot].registration, registration.serial == deadline.serial else {
       return nil
@@ -54,9 +49,7 @@ struct RegistrationTable {
     return registration
   }
 
-  /// The number of registrations, each of which has at most one descriptor.
+  /// Each registration has at most one descriptor.
   var count: Int { slots.count - free.count }
-
-  /// All registrations.
   var all: [Registration] { slots.compactMap(\.registration) }
 }

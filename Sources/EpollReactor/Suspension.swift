@@ -1,17 +1,16 @@
 // How a call of an actor on a reactor suspends until something happens.
 //
-// A continuation resumes its task on the generic executor, and from there the task hops back to the actor. For a task on Swift's
-// pool that is a round trip through the queue of another thread. So a call suspends by hopping to an executor that keeps the job it
-// is given and does not run it: a `Suspension` is an actor and that executor in one. The reactor later runs the kept job as a job
-// of the actor that suspended. The body of `suspend()` does nothing. When the job runs, it already runs for the actor, so returning
-// from `suspend()` causes no second hop.
+// A continuation resumes its task on the generic executor, and from there the task hops back to the actor. For a task on Swift's pool
+// that is a round trip through the queue of another thread. So a call suspends by hopping to an executor that keeps the job it is given
+// and does not run it: a `Suspension` is an actor and that executor in one. The reactor later runs the kept job as a job of the actor
+// that suspended. When the job runs, it already runs for the actor, so returning from `suspend()` causes no second hop.
 //
-// If an event resumes a call, the call goes on as the last part of that event. If a job resumes it, the call goes on through the
+// If an event resumes a call, the call continues as the last part of that event. If a job resumes it, the call continues through the
 // queue.
 //
-// This file has all code that relies on behaviour of Swift's runtime that the language does not promise, except the running of jobs
-// in EventLoop+Items.swift. The statements below say what that behaviour is. For each statement, SuspensionTests.swift has a test
-// with its number, which fails on a toolchain that behaves otherwise.
+// This file has all code that relies on behaviour of Swift's runtime that the language does not promise, except CurrentTask.swift and the
+// running of jobs in EventLoop+Items.swift, WorkerPool.swift and LoopDriver.swift. The statements below say what that behaviour is. For
+// each statement, SuspensionTests.swift has a test with its number, which fails on a toolchain that behaves otherwise.
 //
 //  1. An executor may keep the job that it is given. The job may later be run as a job of another serial executor, with
 //     `runSynchronously(on:)` or `runSynchronously(isolatedTo:taskExecutor:)`. Relied on by: `Suspension`, `EventLoop.run`.
@@ -26,38 +25,35 @@
 //  7. The handle of a task is the same in all jobs of the task, and differs from the handle of every other task that lives. Relied
 //     on by: `CurrentTask.number`.
 //
-// There is a second implementation behind the same functions: -D ACTORSOCKETS_PLAIN does not rely on these statements. The kept
-// job runs on the executor that it was enqueued for, and the call returns to its actor with another job, which runs directly behind
-// it (`EventLoop.letReturn`). That is one more job for each suspension. Events reach their actor through `assumeIsolated`, and a
-// task is told from others by its hash.
+// A build with -D ACTORSOCKETS_PLAIN does not rely on these statements. There, the kept job runs on the executor that it was enqueued
+// for, and the call returns to its actor with another job, which runs directly after it (`EventLoop.letReturn`). That is one more job for
+// each suspension. Events reach their actor through `assumeIsolated`, and a task is told from others by its hash.
 //
 // Invariants:
-// - Everything happens on the reactor's thread: making, suspending, keeping, resuming. If the runtime runs a part of
-//   a call on another thread before the call suspends, the job gets to the reactor's thread through the queue.
+// - Everything happens on the reactor's thread: making, suspending, keeping, resuming. If the runtime runs a part of a call on another
+//   thread before the call suspends, the job gets to the reactor's thread through the queue.
 // - A suspended call is resumed once. A second `resume` does nothing. Dropping a suspended call is a bug that debug builds trap on.
-// - `resume` may come at any time after the making, also before the call has suspended. The code that resumes the call must know of
-//   it before the first `await`, because the runtime may suspend a task at every hop, even at one to the same executor.
+// - `resume` may come at any time after the making, also before the call has suspended. The code that resumes the call must know of it
+//   before the first `await`, because the runtime may suspend a task at every hop, even at one to the same executor.
 
 internal import SocketSystem
 
-/// A suspended call, or a call that is about to suspend, which is resumed exactly once.
+/// A call that is suspended or about to suspend.
 @usableFromInline package actor Suspension: SerialExecutor {
   nonisolated let executor: ReactorExecutor
   // SAFETY (nonisolated(unsafe)): touched on the reactor's thread only; the assertions check it in debug builds.
   private nonisolated(unsafe) var job: KeptJob?
   private nonisolated(unsafe) var isResumed = false
-  /// The executor preference of the task; `nil` if it is not known.
+  /// `nil` if it is not known.
   private nonisolated let preference: TaskPreference?
   /// Keeps the optimiser from seeing that `suspend` does nothing.
   private var hasSuspended = false
 
-  /// A call that has claimed its place is about to suspend.
   package init(_ place: Place) {
     executor = place.executor
     preference = nil
   }
 
-  /// A call of a task with a known preference is about to suspend.
   init(_ executor: ReactorExecutor, preference: TaskPreference) {
     self.executor = executor
     self.preference = preference
@@ -70,8 +66,7 @@ internal import SocketSystem
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 
-  /// Keeps the job. If the call is resumed already, puts the job in the queue as a call. Called by the Swift runtime when the call
-  /// hops here.
+  /// Called by the Swift runtime when the call hops here. If the call is resumed already, its job goes to the queue as a call.
   @usableFromInline package nonisolated func enqueue(_ job: consuming ExecutorJob) {
     let loop = executor.reactor.loop
     let kept = KeptJob(job: UnownedJob(job), preference: preference ?? loop.expectedPreference)
@@ -90,7 +85,7 @@ internal import SocketSystem
     }
   }
 
-  /// Lets the call go on: behind the event under way, or through the queue.
+  /// Continues the call after the current event, or through the queue.
   package nonisolated func resume() {
     executor.reactor.loop.assertCurrent()
     if unsafe isResumed { return }
@@ -100,11 +95,11 @@ internal import SocketSystem
     send(job)
   }
 
-  /// Resets for reuse; the previous call must have resumed.
+  /// For reuse; the previous call must have resumed.
   package nonisolated func reset() { unsafe isResumed = false }
 
-  /// Hands the job on. It was handed to `enqueue` once and is handed on once. It runs isolated to the actor that suspended:
-  /// `suspend`, for whose isolation it was enqueued, returns as soon as it begins.
+  /// The job was handed to `enqueue` once and is handed on once. It runs isolated to the actor that suspended: `suspend`, for whose
+  /// isolation it was enqueued, returns as soon as it begins.
   private nonisolated func send(_ kept: KeptJob) {
     #if ACTORSOCKETS_PLAIN
       executor.reactor.loop.goOn(.suspended(kept, self, isCall: false))
@@ -113,14 +108,14 @@ internal import SocketSystem
     #endif
   }
 
-  /// Suspends until `resume`, because the hop to this actor gives the job to `enqueue`. Call it in the isolation of the actor that
-  /// the suspension was made for.
+  /// Suspends until `resume`, because the hop to this actor gives the job to `enqueue`. Call it in the isolation of the actor that the
+  /// suspension was made for.
   @inline(never) @usableFromInline
   package func suspend() { hasSuspended = true }
 }
 
 extension ReactorActor {
-  /// Goes to the end of the queue, and takes this call's place there: for a call that would otherwise begin before earlier calls.
+  /// Takes a place at the end of the queue, for a call that would otherwise begin before earlier calls.
   package func requeue() async -> Place {
     let suspension = Suspension(executor, preference: .current(on: executor.reactor))
     suspension.resume()
@@ -128,8 +123,8 @@ extension ReactorActor {
     return claimPlaceNow()
   }
 
-  /// Suspends until `suspension`, which was made for this actor, is resumed. If the task is cancelled, or was cancelled before,
-  /// calls `cancelled` on any thread; what that submits must resume the suspension.
+  /// Suspends until `suspension`, which was made for this actor, is resumed. If the task is cancelled, or was cancelled before, calls
+  /// `cancelled` on any thread; what that submits must resume the suspension.
   ///
   /// Inlined: each async function on the way looks at the task's preference when it returns.
   @inlinable @inline(__always)
@@ -145,15 +140,14 @@ extension ReactorActor {
 extension ReactorActor {
   /// Makes the current task this actor's handler task, or ends that. The handler task makes most of the actor's calls.
   ///
-  /// The handler task's reads and writes install no cancellation handler, which would cost more than everything else that a call
-  /// does. Before it suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must
-  /// also end the actor's operations, right after that. Nothing else may cancel the task: a handler that gives its
-  /// `UnsafeCurrentTask` to other code, which then cancels it, breaks the rules of that type.
+  /// The handler task's reads and writes install no cancellation handler, which would cost more than everything else that a call does.
+  /// Before it suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must also end the
+  /// actor's operations, right after that. Nothing else may cancel the task: a handler that gives its `UnsafeCurrentTask` to other code,
+  /// which then cancels it, breaks the rules of that type.
   @inline(__always)
   package nonisolated func markHandlerTask(_ isHandlerTask: Bool) { executor.markHandlerTask(isHandlerTask) }
 }
 
-/// A job that waits for its outcome, and the preference to run it with.
 struct KeptJob {
   let job: UnownedJob
   let preference: TaskPreference
@@ -161,13 +155,12 @@ struct KeptJob {
 
 /// What a task prefers to run on, as far as it matters to who runs its jobs on a reactor. See statement 3.
 enum TaskPreference {
-  /// Neither of the others.
   case other
   /// The reactor whose actor the task has called.
   case reactor
   case workers
 
-  /// Reads what the current task prefers; for code that runs in a task. See statement 4.
+  /// For code that runs in a task. See statement 4.
   static func current(on reactor: Reactor) -> TaskPreference {
     // SAFETY: read within the closure; the reactor lives as long as the executor of the caller.
     unsafe withUnsafeCurrentTask { task in
@@ -181,14 +174,14 @@ enum TaskPreference {
 extension EventLoop {
   /// What the task of an enqueued job prefers, presumably.
   ///
-  /// `enqueue` cannot read it (statement 5), so the calling thread decides. On the reactor's thread: the preference of the running
-  /// job. On a worker: the workers. On another reactor's thread: the workers if its running job prefers them. Elsewhere: neither.
+  /// `enqueue` cannot read it (statement 5), so the calling thread decides. On the reactor's thread: the preference of the running job.
+  /// On a worker: the workers. On another reactor's thread: the workers if its running job prefers them. Elsewhere: neither.
   ///
   /// If the presumption is wrong, a hop within the call costs one more pass through the queue (statement 3). A method of a user's
   /// extension can lose its place that way. No order that the library itself decides depends on it: `requeue` reads the preference.
   ///
-  /// A call that suspends could read its preference, too, because it runs in its task. That takes 610 more instructions for an echo
-  /// on the reactor (of 7,900), and 1,270 for one on the pool (of 12,400), so it is presumed there.
+  /// A call that suspends could read its preference, too, because it runs in its task. That takes 610 more instructions for an echo on
+  /// the reactor (of 7,900), and 1,270 for one on the pool (of 12,400), so it is presumed there.
   var expectedPreference: TaskPreference {
     if isCurrent { return running.preference }
     if Worker.current != nil { return .workers }
@@ -196,7 +189,7 @@ extension EventLoop {
   }
 }
 
-/// Calls a handler's `handle` isolated to the handler, on the thread of its reactor, outside of any job. See statement 6.
+/// Called on the thread of the handler's reactor, outside of any job. See statement 6.
 @inline(__always)
 func deliver(_ readiness: Readiness, to handler: any EventHandler) {
   #if ACTORSOCKETS_PLAIN
@@ -213,14 +206,8 @@ func deliver(_ readiness: Readiness, to handler: any EventHandler) {
 }
 
 extension ReactorActor {
-  /// Calls a function isolated to this actor, without a hop. `ReactorExecutor.claimCallWithoutHop` must have granted the call. See
-  /// statement 6.
-  ///
-  /// - Parameters:
-  ///   - argument: The argument of the function. A function that captures nothing needs no memory of its own.
-  ///   - body: The function.
-  /// - Returns: The result of the function.
-  /// - Throws: The error of the function.
+  /// `ReactorExecutor.claimCallWithoutHop` must have granted the call. See statement 6. A `body` that captures nothing needs no memory of
+  /// its own.
   @inlinable @inline(__always)
   package nonisolated func callWithoutHop<Argument: Sendable, Result: Sendable>(
     _ argument: Argument, _ body: @escaping @Sendable (isolated Self, Argument) throws -> Result

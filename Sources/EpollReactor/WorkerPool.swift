@@ -1,24 +1,20 @@
 // Runs handlers that do not run on a reactor: on Swift's pool of threads, with many jobs per wake-up.
 //
-// Without this code, each step between a reactor and the pool would cost a futex(2) and a change of threads: a job would wake a
-// thread of the pool, which would run it and sleep again, and the call that the job makes would wake the reactor. Here, jobs are
-// handed over together and run by workers. A worker is a task of the pool that runs one job after another, all within one job
-// of the runtime.
+// Without this code, each step between a reactor and the pool would cost a futex(2) and a change of threads: a job would wake a thread of
+// the pool, which would run it and sleep again, and the call that the job makes would wake the reactor. Here, jobs are handed over
+// together and run by workers. A worker is a task of the pool that runs one job after another, all within one job of the runtime.
 //
-// - From a reactor: the loop collects the jobs that leave it. It hands them over before it waits, when there are 16, or when a
-//   job or an event ends more than 100 us after the end of the one that started the first of them. A job that a task on the
-//   reactor starts is handed over at once, because that task may run for long. (`Handover`)
-// - To a reactor: a worker does not signal a reactor that naps, but remembers that it owes a signal (`JobQueue.push`). It
-//   signals when no job is left, when it owes 16 signals, and before it gives its thread back. A reactor naps instead of
-//   sleeping if several jobs wait here. A nap ends after a millisecond, so that is the longest delay of a call if the worker's
-//   next job computes or blocks.
+// - From a reactor: the loop collects the jobs that leave it, and hands them over together (`Handover`).
+// - To a reactor: a worker does not signal a reactor that naps, but remembers that it owes a signal (`JobQueue.push`). It signals when no
+//   job is left, when it owes 16 signals, and before it gives its thread back. A reactor naps instead of sleeping if several jobs wait
+//   here. A nap ends after a millisecond, so that is the longest delay of a call if the worker's next job computes or blocks.
 //
 // Invariants:
 // - Jobs are taken in the order in which they were handed over, each once.
-// - While jobs wait, no worker is idle unless another one is on its way: adding jobs wakes one worker unless one is already on
-//   its way, and that worker wakes the next one when it has taken its first job.
-// - A worker gives its thread back after 64 jobs, or after the first job that ends more than a millisecond after the worker
-//   began. It continues when Swift's pool schedules it again.
+// - While jobs wait, no worker is idle unless another one is on its way: adding jobs wakes one worker unless one is already on its way,
+//   and that worker wakes the next one when it has taken its first job.
+// - A worker gives its thread back after 64 jobs, or after the first job that ends more than a millisecond after the worker began. It
+//   continues when Swift's pool schedules it again.
 // - No other code is called while the lock is held.
 
 internal import SocketSystem
@@ -43,13 +39,13 @@ public final class WorkerPool: TaskExecutor {
   public static let shared = WorkerPool()
 
   private struct State {
-    /// The jobs that wait are those from `next` on.
+    /// Those before `next` have been taken.
     var jobs: [UnownedJob] = []
     var next = 0
     var idle: [IdleWorker] = []
-    /// The number of workers, idle or not.
+    /// Idle or not.
     var workers = 0
-    /// Whether a worker was woken or created and has not taken a job since.
+    /// A worker was woken or created and has not taken a job since.
     var isOnItsWay = false
 
     var waiting: Int { jobs.count - next }
@@ -70,20 +66,20 @@ public final class WorkerPool: TaskExecutor {
   }
 
   private let state = Locked(State())
-  /// The number of jobs that wait, readable without the lock.
+  /// Readable without the lock.
   private let waiting = Atomic<Int>(0)
   /// At least two, because Swift's pool has two threads even in a process that is bound to one processor.
   package let mostWorkers = max(2, usableProcessors())
 
-  /// The number of jobs, and of nanoseconds, after which a worker gives its thread back.
+  /// In jobs and in nanoseconds: after either, a worker gives its thread back.
   private static let budget = 64
   private static let timeBudget: Int64 = 1_000_000
-  /// The capacity that the array of jobs keeps after a burst.
+  /// Kept after a burst.
   private static let keptCapacity = 16_384
 
   private init() {}
 
-  /// Whether several jobs wait. If so, a worker that runs one of them probably has more to run.
+  /// If several jobs wait, a worker that runs one of them probably has more to run.
   var isBusy: Bool { waiting.load(ordering: .relaxed) > 1 }
 
   /// Adds a job to the end of the queue. Called by the Swift runtime.
@@ -94,12 +90,11 @@ public final class WorkerPool: TaskExecutor {
     if let loop = EventLoop.current { loop.handOver(job) } else { change { $0.jobs.append(job) } }
   }
 
-  /// Adds jobs to the end of the queue.
   package func add(_ jobs: [UnownedJob]) {
     change { $0.jobs.append(contentsOf: jobs) }
   }
 
-  /// Changes the state. If a job then waits and no worker is on its way, wakes or creates a worker.
+  /// If a job then waits and no worker is on its way, wakes or creates a worker.
   @inline(__always)
   private func change<Result>(_ body: (inout State) -> Result) -> Result {
     var idle: IdleWorker?
@@ -122,7 +117,7 @@ public final class WorkerPool: TaskExecutor {
     return result
   }
 
-  /// Runs a worker. It never ends, because the threads of the pool do not end either.
+  /// It never ends, because the threads of the pool do not end either.
   private func work() async {
     var wasWoken = true
     while true {
@@ -137,10 +132,7 @@ public final class WorkerPool: TaskExecutor {
     }
   }
 
-  /// Runs jobs until no job is left, or until this worker has used up its budget.
-  ///
-  /// - Parameter wasWoken: Whether this worker is the one on its way.
-  /// - Returns: Whether the budget was used up.
+  /// Returns whether the budget was used up; `false` if no job is left. `wasWoken`: this worker is the one on its way.
   private func runJobs(_ wasWoken: Bool) -> Bool {
     let worker = Worker()
     Worker.threadLocal.object = worker
@@ -163,7 +155,6 @@ public final class WorkerPool: TaskExecutor {
   }
 }
 
-/// A worker that waits for jobs.
 @safe private struct IdleWorker {
   private let continuation: UnsafeContinuation<Void, Never>
 
@@ -174,16 +165,14 @@ public final class WorkerPool: TaskExecutor {
   func wake() { unsafe continuation.resume() }
 }
 
-/// The signals that a worker owes to reactors, for the thread that it runs on.
+/// The signals that a worker owes to reactors.
 package final class Worker {
   fileprivate static let threadLocal = ThreadLocal<Worker>(.worker)
-  /// The worker that runs on the calling thread.
   package static var current: Worker? { threadLocal.object }
 
   private var queues: [JobQueue] = []
   private var calls = 0
 
-  /// The number of calls that may wait for the worker to wake their reactors.
   private static let mostCalls = 16
 
   init() {}
@@ -195,7 +184,6 @@ package final class Worker {
     if calls == Self.mostCalls { wakeReactors() }
   }
 
-  /// Sends the signals that it owes.
   func wakeReactors() {
     for queue in queues { queue.wake() }
     queues.removeAll(keepingCapacity: true)

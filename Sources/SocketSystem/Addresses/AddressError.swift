@@ -9,7 +9,6 @@ public struct AddressError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kind of address with its article, for example "an IPv4 address". It follows "is not" in the sentence.
     public let description: String
 
-    /// Creates a reason from the words that follow "is not" in the sentence.
     package init(isNot description: String) {
       self.description = description
     }
@@ -36,10 +35,9 @@ public struct AddressError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The kind of address that the text is not.
   public let reason: Reason
 
-  /// The fault in the text: a clause that completes the sentence. Nothing in it needs escaping.
+  /// A clause that completes the sentence. Nothing in it needs escaping.
   package let detail: String
 
-  /// Creates an error that reads `"text" is not <reason>: <detail>`.
   package init(text: String, reason: Reason, detail: String) {
     self.text = text
     self.reason = reason
@@ -84,8 +82,8 @@ struct AddressProblem: Error {
 }
 
 extension FixedWidthInteger where Self: UnsignedInteger {
-  /// Creates the number that these ASCII digits write. Returns `nil` if there are no digits, if there is any other
-  /// character, or if the number does not fit. (The standard library also accepts a sign.)
+  /// `nil` if there are no digits, if there is any other character, or if the number does not fit. (The standard library also accepts a
+  /// sign.)
   package init?(decimalDigits digits: some Collection<UInt8>) {
     guard !digits.isEmpty else { return nil }
     var value: Self = 0

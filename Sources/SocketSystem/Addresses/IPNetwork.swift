@@ -65,7 +65,7 @@ public struct IPNetwork: Sendable, Hashable, LosslessStringConvertible {
 extension IPAddress {
   fileprivate var bitCount: Int { isIPv4 ? 32 : 128 }
 
-  /// The address in the form in which networks compare it.
+  /// The form in which networks compare addresses.
   fileprivate var inNetwork: IPAddress {
     guard case .ipv6(var address) = self else { return self }
     if let ipv4 = address.ipv4 { return .ipv4(ipv4) }
@@ -73,7 +73,6 @@ extension IPAddress {
     return .ipv6(address)
   }
 
-  /// Returns the address with all bits after the first `count` set to zero.
   fileprivate func masked(to count: Int) -> IPAddress {
     switch self {
     case .ipv4(let address): .ipv4(IPv4Address(rawValue: address.rawValue & (UInt32.max << UInt32(max(0, 32 - count)))))

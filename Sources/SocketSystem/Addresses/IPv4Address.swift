@@ -15,7 +15,7 @@ public struct IPv4Address: Sendable, Hashable {
     rawValue = UInt32(a) << 24 | UInt32(b) << 16 | UInt32(c) << 8 | UInt32(d)
   }
 
-  /// The four bytes in network byte order.
+  /// In network byte order.
   package var bytes: [UInt8] { rawValue.bigEndianBytes }
 
   /// The address 0.0.0.0. A listener that binds to it listens on all IPv4 addresses of this machine (`INADDR_ANY`,
@@ -70,7 +70,7 @@ extension IPv4Address: LosslessStringConvertible {
     self = address
   }
 
-  /// Reads the dotted decimal form. The last part of an IPv6 address may have this form too.
+  /// Also for the last part of an IPv6 address, which may have this form.
   static func parse(_ text: ArraySlice<UInt8>) throws(AddressProblem) -> IPv4Address {
     guard !text.isEmpty else { throw AddressProblem("it is empty") }
     let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

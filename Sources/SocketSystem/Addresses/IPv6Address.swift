@@ -4,15 +4,13 @@ import Glibc
 ///
 /// The scope is part of the value. `fe80::1%1` and `fe80::1%2` are different machines, so they are not equal.
 public struct IPv6Address: Sendable, Hashable {
-  /// The first 64 bits in host byte order.
+  /// The first 64 bits in host byte order. `low` has the others.
   package var high: UInt64
-  /// The last 64 bits in host byte order.
   var low: UInt64
 
   /// The index of the interface on which the address is valid, or 0 for none: `sin6_scope_id` in ipv6(7).
   public var scopeID: UInt32
 
-  /// Creates an address from two halves in host byte order.
   package init(high: UInt64, low: UInt64, scopeID: UInt32 = 0) {
     self.high = high
     self.low = low
@@ -66,7 +64,6 @@ public struct IPv6Address: Sendable, Hashable {
   /// Whether the address is in `fe80::/10` (RFC 4291, section 2.5.6), or in 169.254.0.0/16 IPv4-mapped.
   public var isLinkLocal: Bool { ipv4?.isLinkLocal ?? (high >> 54 == 0xfe80 >> 6) }
 
-  /// The eight 16-bit groups that are written between the colons.
   private var groups: [UInt16] {
     [high, low].flatMap { half in [48, 32, 16, 0].map { UInt16(truncatingIfNeeded: half >> $0) } }
   }
@@ -111,8 +108,8 @@ extension IPv6Address: LosslessStringConvertible {
 // MARK: Printing
 
 extension IPv6Address {
-  /// RFC 5952: no leading zeros, lower case, the longest run of zero groups as `::` (section 4), and the last
-  /// 32 bits of an IPv4-mapped address in dotted decimal (section 5).
+  /// RFC 5952: no leading zeros, lower case, the longest run of zero groups as `::` (section 4), and the last 32 bits of an IPv4-mapped
+  /// address in dotted decimal (section 5).
   private var addressText: String {
     if let ipv4 { return "::ffff:\(ipv4)" }
     let groups = groups
@@ -137,8 +134,7 @@ extension IPv6Address {
     return longest.count > 1 ? longest : nil
   }
 
-  /// Returns the interface's name if that can be read back, or else the number. A name of digits would be read as an
-  /// index.
+  /// The interface's name if it can be read back, or else the number. A name of digits would be read as an index.
   private static func scopeText(_ scopeID: UInt32) -> String {
     var name = [CChar](repeating: 0, count: Int(IF_NAMESIZE))
     // SAFETY: if_indextoname writes at most IF_NAMESIZE bytes, the NUL included, and the array has that many.
@@ -186,7 +182,7 @@ extension IPv6Address {
       .first { text[$0] == UInt8(ascii: ":") && text[$1] == UInt8(ascii: ":") }?.0
   }
 
-  /// Reads groups with single colons between them; the last may be an IPv4 address, which makes two groups.
+  /// The last group may be an IPv4 address, which makes two groups.
   private static func parseGroups(_ text: ArraySlice<UInt8>, allowsIPv4: Bool) throws(AddressProblem) -> [UInt16] {
     guard !text.isEmpty else { return [] }
     var groups: [UInt16] = []

@@ -1,10 +1,8 @@
 package import Glibc
 
-// Converts addresses from and to the kernel's form: `sockaddr_in`, `sockaddr_in6` and `sockaddr_un`. Numbers in this
-// form are big-endian.
+// Converts addresses from and to the kernel's form: `sockaddr_in`, `sockaddr_in6` and `sockaddr_un`. Numbers in this form are big-endian.
 
 extension SocketAddress {
-  /// The address family for socket(2): `AF_INET`, `AF_INET6` or `AF_UNIX`.
   package var family: Int32 {
     switch self {
     case .ipv4: AF_INET
@@ -17,11 +15,7 @@ extension SocketAddress {
 // MARK: To the kernel
 
 extension SocketAddress {
-  /// Lends the address in the form that bind(2), connect(2) and sendto(2) take.
-  ///
-  /// - Parameter body: Receives the address and its length in bytes. The pointer is valid until the closure returns.
-  /// - Returns: The result of the closure.
-  /// - Throws: The error of the closure.
+  /// The closure gets the address and its length in bytes. The pointer is valid until the closure returns.
   package func withKernelAddress<R: ~Copyable, E: Error>(
     _ body: (UnsafePointer<sockaddr>, socklen_t) throws(E) -> R
   ) throws(E) -> R {
@@ -72,11 +66,8 @@ extension SocketAddress {
     return form
   }
 
-  /// Returns the path followed by a NUL, the abstract name preceded by a NUL, or only the family, which means
-  /// "unnamed".
-  ///
-  /// The form is a `sockaddr_storage`, which is larger than `sockaddr_un`: the kernel returns a path that fills
-  /// `sun_path` with a NUL behind it.
+  /// The path followed by a NUL, the abstract name preceded by a NUL, or only the family, which means "unnamed". The form is a
+  /// `sockaddr_storage`, which is larger than `sockaddr_un`: the kernel returns a path that fills `sun_path` with a NUL after it.
   private static func kernelForm(_ path: UnixPath) -> (storage: sockaddr_storage, length: Int) {
     var name = path.bytes
     if !path.isAbstract, !name.isEmpty, name.count <= UnixPath.maximumLength { name.append(0) }
@@ -91,42 +82,30 @@ extension SocketAddress {
     return (form, pathOffset + fitting.count)
   }
 
-  /// The offset of `sun_path`, which follows the family.
   private static var pathOffset: Int { MemoryLayout<sa_family_t>.size }
 }
 
 // MARK: From the kernel
 
 extension SocketAddress {
-  /// Reads an address that the kernel filled in: accept(2), getsockname(2), recvfrom(2).
-  ///
-  /// Returns `nil` if the family is unknown, or if the length is too short for the family. A peer without a name has
-  /// length 0.
-  ///
-  /// - Parameters:
-  ///   - storage: One whole value, initialised up to the length.
-  ///   - length: The number of bytes that the kernel reports. A number greater than the size of the storage counts as
-  ///     that size.
+  /// Reads an address that the kernel filled in: accept(2), getsockname(2), recvfrom(2). The storage is initialised up to the length. A
+  /// length greater than the storage counts as its size. Returns `nil` if the family is unknown, or if the length is too short for it. A
+  /// peer without a name has length 0.
   package init?(storage: UnsafePointer<sockaddr_storage>, length: socklen_t) {
     let count = min(Int(length), MemoryLayout<sockaddr_storage>.size)
     // SAFETY: the caller guarantees the pointer and the length; no byte beyond them is read.
     unsafe self.init(kernelBytes: UnsafeRawBufferPointer(start: storage, count: count))
   }
 
-  /// Reads an address from a list of the C library: getaddrinfo(3), getifaddrs(3).
-  ///
-  /// Returns `nil` if the pointer is nil, if the family is unknown, or if the length is too short for the family.
-  ///
-  /// - Parameters:
-  ///   - address: The address, of any family. The caller guarantees that `length` bytes can be read.
-  ///   - length: The number of bytes of the address.
+  /// Reads an address from a list of the C library: getaddrinfo(3), getifaddrs(3). The caller guarantees that `length` bytes can be read.
+  /// Returns `nil` if the pointer is nil, if the family is unknown, or if the length is too short for it.
   package init?(copying address: UnsafePointer<sockaddr>?, length: socklen_t) {
     // SAFETY: the caller guarantees the pointer and the length; a nil pointer has no bytes.
     guard let address = unsafe address else { return nil }
     unsafe self.init(kernelBytes: UnsafeRawBufferPointer(start: address, count: Int(length)))
   }
 
-  /// Reads an address from the bytes of its kernel form. The caller guarantees that the bytes can be read.
+  /// The caller guarantees that the bytes can be read.
   private init?(kernelBytes bytes: UnsafeRawBufferPointer) {
     guard bytes.count >= MemoryLayout<sa_family_t>.size else { return nil }
     // SAFETY: loads and slices of the buffer are bounds-checked, and need no alignment.
@@ -157,8 +136,7 @@ extension SocketAddress {
     }
   }
 
-  /// Reads the content of `sun_path`: nothing, a NUL followed by an abstract name up to the end, or a path that may end
-  /// with a NUL.
+  /// Reads the content of `sun_path`: nothing, a NUL followed by an abstract name up to the end, or a path that may end with a NUL.
   private static func unixPath(_ bytes: [UInt8]) -> UnixPath {
     UnixPath(unchecked: bytes.first == 0 ? bytes : Array(bytes.prefix { $0 != 0 }))
   }

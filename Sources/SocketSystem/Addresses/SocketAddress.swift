@@ -40,7 +40,7 @@ public enum SocketAddress: Sendable, Hashable {
     if case .ipv6(let address, let port) = self, let ipv4 = address.ipv4 { .ipv4(ipv4, port: port) } else { self }
   }
 
-  /// The IPv4-mapped IPv6 address of an IPv4 address, with its port: RFC 4291, section 2.5.5.2. Any other address stays as it is.
+  /// The IPv4-mapped IPv6 address (RFC 4291, section 2.5.5.2) of an IPv4 address. Any other address stays as it is.
   package var mapped: SocketAddress {
     if case .ipv4(let address, let port) = self { .ipv6(IPv6Address(mapped: address), port: port) } else { self }
   }
@@ -126,7 +126,6 @@ extension SocketAddress: LosslessStringConvertible {
     return .ipv4(try IPv4Address(parsing: String(Substring(parts[0]))), port: try parsePort(parts[1]))
   }
 
-  /// Reads a port: at least one digit, only digits, 0 to 65535.
   private static func parsePort(_ digits: Substring.UTF8View) throws(AddressError) -> UInt16 {
     guard let port = UInt16(decimalDigits: digits) else {
       throw AddressError(

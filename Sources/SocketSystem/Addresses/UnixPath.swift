@@ -19,7 +19,7 @@ public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
     return bytes.first == Self.at ? "./" + text : text
   }
 
-  /// The greatest length of a path or an abstract name, in bytes. `sun_path` has 108 bytes, and one is for the NUL.
+  /// In bytes. `sun_path` has 108 bytes, and one is for the NUL.
   static let maximumLength = 107
   private static let at = UInt8(ascii: "@")
 
@@ -59,10 +59,9 @@ public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
     self = path
   }
 
-  /// Creates a name from the kernel, which has checked it by its own rules, or a path that is not for a socket.
+  /// For a name from the kernel, which has checked it by its own rules, or a path that is not for a socket.
   init(unchecked bytes: [UInt8]) { self.bytes = bytes }
 
-  /// The name of a socket without a name.
   package static let unnamed = UnixPath(unchecked: [])
 
   /// Whether this is an abstract name. Such a name is in no file system, and disappears when its last socket is closed.
@@ -76,14 +75,13 @@ public struct UnixPath: Sendable, Hashable, LosslessStringConvertible {
 extension UnixPath {
   private static let slash = UInt8(ascii: "/")
 
-  /// The directory of a path: the part before the last slash.
   package var directory: UnixPath {
     guard let slash = bytes.lastIndex(of: Self.slash) else { return UnixPath(unchecked: [UInt8(ascii: ".")]) }
     return UnixPath(unchecked: Array(slash == 0 ? bytes[...0] : bytes[..<slash]))
   }
 
-  /// The same path from the root on, so that it stays valid when the process changes its directory: getcwd(3). It stays as it is
-  /// if the current directory has no path.
+  /// The path from the root on, so that it stays valid when the process changes its directory: getcwd(3). It stays as it is if the
+  /// current directory has no path.
   var absolute: UnixPath {
     if bytes.first == Self.slash { return self }
     // SAFETY: getcwd(3) allocates memory for the text, which is freed after it was copied.
@@ -93,10 +91,7 @@ extension UnixPath {
     return directory.first == Self.slash ? UnixPath(unchecked: directory + [Self.slash] + bytes) : self
   }
 
-  /// Lends the path in the form that calls on files take: its bytes, and a NUL.
-  ///
-  /// - Parameter body: Receives the path. The pointer is valid until the closure returns.
-  /// - Returns: The result of the closure.
+  /// Lends the path with a NUL at its end. The pointer is valid until the closure returns.
   func withFileName<Result>(_ body: (UnsafePointer<CChar>) -> Result) -> Result {
     // SAFETY: the compiler lends the array, which ends with a NUL, until the closure returns.
     unsafe body(bytes.map { CChar(bitPattern: $0) } + [0])

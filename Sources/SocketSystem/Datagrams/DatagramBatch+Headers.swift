@@ -21,14 +21,12 @@ extension DatagramBatch {
     }
   }
 
-  /// What a message to be sent has besides its bytes.
   struct Header {
     let address: SocketAddress?
     let metadata: DatagramMetadata
     let descriptors: [Int32]
   }
 
-  /// Returns what a message to be sent has besides its bytes.
   func header(of message: Int) -> Header {
     // SAFETY: the address and the descriptors were filled by `add`.
     var (size, passed): (UInt32, Int32) = (0, 0)
@@ -46,7 +44,6 @@ extension DatagramBatch {
     return Header(address: address, metadata: metadata, descriptors: descriptors)
   }
 
-  /// Lends the bytes of a datagram to be sent.
   func withBytesToSend<Result>(_ index: Int, _ body: (Span<UInt8>) -> Result) -> Result {
     // SAFETY: `add` copied these bytes, and they stay until the batch is cleared.
     let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[bytes(ofFirst: index)..<ends[index]])

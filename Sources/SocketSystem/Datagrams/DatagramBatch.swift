@@ -9,8 +9,8 @@ import Glibc
 /// Only one thread uses a batch, and for one call at a time. Received datagrams are valid until the next call.
 ///
 /// Invariants:
-/// - While a batch is filled for sending, `count` is at most `capacity`, and `ends` has one entry per datagram. `used` is the last
-///   entry, or 0, and at most `room`. `messages` has one entry per message, in ascending order, and the last is `count`.
+/// - While a batch is filled for sending, `count` is at most `capacity`, and `ends` has one entry per datagram. `used` is the last entry,
+///   or 0, and at most `room`. `messages` has one entry per message, in ascending order, and the last is `count`.
 /// - After receiving, `joined` is empty if each message is one datagram. Otherwise it has one entry per datagram.
 @safe package final class DatagramBatch {
   // SAFETY (here and below): both are made by `init` and freed once by `deinit`; indexes and sizes are checked; of the memory,
@@ -21,28 +21,28 @@ import Glibc
   // Every datagram uses these properties several times, and no closure runs while one of them is changed. Debug builds and
   // ACTORSOCKETS_PLAIN check that. In other builds the checks would be 19 percent of the instructions of a datagram.
 
-  /// The distance in bytes from one received datagram to the next.
+  /// The bytes from one received datagram to the next.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   private var stride = 0
-  /// The number of datagrams that were received, or that wait to be sent.
+  /// Received, or waiting to be sent.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   private(set) package var count = 0
-  /// The total size in bytes of the datagrams to be sent.
+  /// The bytes of the datagrams to be sent.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   private var used = 0
-  /// For each datagram to be sent, the total size in bytes of that datagram and those before it.
+  /// For each datagram to be sent, the bytes up to its end.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
   private(set) var ends: [Int] = []
 
-  /// For each message to be sent, the number of datagrams of that message and those before it.
+  /// For each message to be sent, the datagrams up to its end.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
@@ -52,7 +52,7 @@ import Glibc
     @safe @exclusivity(unchecked)
   #endif
   private var run: OpenMessage?
-  /// For each received datagram its message, and the place of its bytes in the memory.
+  /// For each received datagram its message, and where its bytes are in the memory.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
   #endif
@@ -60,15 +60,14 @@ import Glibc
 
   /// The most datagrams in a batch to be sent.
   package static var capacity: Int { Int(CLINUX_BATCH_CAPACITY) }
-  /// The size of the memory, in bytes. Pages that are never touched take no physical memory.
+  /// In bytes. Pages that are never touched take no physical memory.
   private static var room: Int { 1 << 19 }
 
-  /// Returns the most messages of `size` bytes that a batch can receive.
   package static func capacity(forSize size: Int) -> Int { min(capacity, room / max(1, size)) }
-  /// The largest size of a message of joined datagrams, in bytes.
+  /// The largest message of joined datagrams, in bytes.
   package static var joinedSize: Int { 65_536 }
 
-  /// Creates an empty batch. Returns `nil` if there is not enough memory.
+  /// `nil` if there is not enough memory.
   package init?() {
     // SAFETY: as above.
     guard let headers = unsafe clinux_batch_create() else { return nil }
@@ -84,19 +83,13 @@ import Glibc
 
   // MARK: Receiving
 
-  /// Receives as many messages as wait, up to the limit and the size of the memory: recvmmsg(2). Afterwards, `count` is the number of
-  /// datagrams in them.
+  /// Receives the messages that wait, up to `limit` and the size of the memory: recvmmsg(2). Returns their number; 0 if no message waits.
+  /// `count` is then the number of datagrams in them.
   ///
-  /// - Parameters:
-  ///   - socket: A datagram socket.
-  ///   - limit: The most messages, at least 1.
-  ///   - size: The most bytes of each message, 1 to 65,536. A longer message is cut. If it is `joinedSize`, the kernel may have joined
-  ///     datagrams (UDP_GRO).
-  ///   - withMetadata: Whether the socket has options set that make it report metadata.
-  ///   - descriptors: The most descriptors that can be received with each datagram. If it is not 0, or with metadata,
-  ///     call `takeDescriptors` once for each datagram, because that call closes the descriptors beyond the limit.
-  /// - Returns: The number of messages received, or 0 if none waits.
-  /// - Throws: The error of recvmmsg(2).
+  /// A message longer than `size` bytes, 1 to 65,536, is cut. With `joinedSize`, the kernel may have joined datagrams (UDP_GRO).
+  /// `withMetadata` if the socket has options set that make it report metadata. At most `descriptors` are received with each datagram. If
+  /// that is not 0, or with metadata, call `takeDescriptors` once for each datagram, because that call closes the descriptors beyond the
+  /// limit.
   package func receive(
     from socket: BorrowedDescriptor, atMost limit: Int, size: Int, withMetadata: Bool, descriptors: Int = 0
   ) throws(SystemError) -> Int {
@@ -105,7 +98,6 @@ import Glibc
     if !joined.isEmpty { joined.removeAll(keepingCapacity: true) }
     stride = min(max(1, size), Self.joinedSize)
     let mayBeJoined = stride == Self.joinedSize
-    // There is memory for `limit` messages of that size.
     let request = Request(
       limit: min(limit, Self.capacity(forSize: stride)), size: stride, withControl: withMetadata || mayBeJoined,
       descriptors: min(max(0, descriptors), Self.maximumDescriptors))
@@ -118,19 +110,15 @@ import Glibc
     return received
   }
 
-  /// What one recvmmsg(2) asks for.
   package struct Request {
-    /// The most messages.
     let limit: Int
-    /// The most bytes of each message, which is also the distance from one to the next in the memory.
+    /// Also the distance from one message to the next in the memory.
     let size: Int
     /// Whether there is room for metadata.
     let withControl: Bool
-    /// The most descriptors of each message.
     let descriptors: Int
   }
 
-  /// Finds the datagrams in messages of which some may be joined.
   private func divide(_ messages: Int) {
     // SAFETY (here and below): as above.
     let sizes = (0..<messages).map { Int(unsafe clinux_batch_segment_size(headers, Int32($0))) }
@@ -147,7 +135,6 @@ import Glibc
     count = joined.count
   }
 
-  /// Returns the message of a received datagram.
   private func message(_ index: Int) -> Int32 { Int32(joined.isEmpty ? index : joined[index].message) }
 
   private func messageLength(_ message: Int) -> Int {
@@ -155,26 +142,23 @@ import Glibc
     min(Int(unsafe clinux_batch_length(headers, Int32(message))), stride)
   }
 
-  /// Returns where the bytes of a received datagram are.
   private func region(_ index: Int) -> Range<Int> {
     if !joined.isEmpty { return joined[index].bytes }
     return index * stride..<index * stride + length(index)
   }
 
-  /// Returns the length of a received datagram in bytes.
   package func length(_ index: Int) -> Int {
     guard index < count else { return 0 }
     return joined.isEmpty ? messageLength(index) : joined[index].bytes.count
   }
 
-  /// Returns whether a received datagram was longer than its space, and was cut.
   package func isTruncated(_ index: Int) -> Bool {
     // SAFETY: as above. There is enough space for any joined datagrams.
     guard index < count, joined.isEmpty else { return false }
     return unsafe clinux_batch_is_truncated(headers, Int32(index)) != 0
   }
 
-  /// Returns the address that a received datagram came from, or `nil` for a unix socket without a name.
+  /// `nil` for a unix socket without a name.
   package func address(_ index: Int) -> SocketAddress? {
     guard index < count else { return nil }
     // SAFETY: as above; the address is filled up to its length.
@@ -184,17 +168,11 @@ import Glibc
     return unsafe SocketAddress(storage: address.assumingMemoryBound(to: sockaddr_storage.self), length: length)
   }
 
-  /// The most descriptors that one datagram can carry: unix(7), SCM_RIGHTS.
+  /// For one datagram: unix(7), SCM_RIGHTS.
   package static var maximumDescriptors: Int { Int(CLINUX_MAXIMUM_DESCRIPTORS) }
 
-  /// Takes the descriptors that came with a received datagram, in order, and closes those beyond the limit. A second
-  /// call for the same datagram returns no descriptors.
-  ///
-  /// - Parameters:
-  ///   - index: The index of the datagram.
-  ///   - limit: The most descriptors to keep open.
-  /// - Returns: The descriptors, or `nil` if no descriptor came; and whether some were lost because this function or the
-  ///   kernel closed them.
+  /// Takes the descriptors that came with a received datagram, in order, and closes those beyond the limit. A second call for the same
+  /// datagram returns no descriptors. `kept` is `nil` if no descriptor came. `someAreLost` if this function or the kernel closed some.
   package func takeDescriptors(_ index: Int, atMost limit: Int) -> (kept: DescriptorBundle?, someAreLost: Bool) {
     guard index < count else { return (nil, false) }
     // SAFETY: as above; there is room for as many descriptors as are asked for.
@@ -214,7 +192,6 @@ import Glibc
     return DescriptorBundle.receiving(numbers, someAreLost: isTruncated || receivedCount > room)
   }
 
-  /// Returns the metadata that was received with a datagram.
   package func metadata(_ index: Int) -> DatagramMetadata {
     var metadata = clinux_metadata()
     guard index < count else { return DatagramMetadata() }
@@ -223,14 +200,12 @@ import Glibc
     return DatagramMetadata(metadata)
   }
 
-  /// Lends the bytes of a received datagram.
   package func withBytes<Result>(_ index: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     // SAFETY: as above; the closure cannot keep the span.
     let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[region(index)])
     return try body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
   }
 
-  /// Copies the first bytes of a received datagram, at most `limit`.
   package func bytes(_ index: Int, atMost limit: Int) -> [UInt8] {
     // SAFETY: as above.
     unsafe Array(UnsafeRawBufferPointer(rebasing: memory[region(index).prefix(limit)]))
@@ -238,7 +213,6 @@ import Glibc
 
   // MARK: Sending
 
-  /// Empties the batch, so that datagrams to be sent can be added.
   package func clear() {
     count = 0
     used = 0
@@ -249,17 +223,12 @@ import Glibc
     unsafe clinux_batch_clear(headers)
   }
 
-  /// Adds a datagram to be sent. Its bytes are copied. It joins the message before it if that is possible: if it has the same
+  /// Adds a datagram to be sent, whose bytes are copied; `false` if there is no room. It joins the message before it if it has the same
   /// destination, metadata and length, or is shorter and the last.
   ///
-  /// - Parameters:
-  ///   - bytes: The payload.
-  ///   - address: The destination, in the family of the socket; `nil` for the connected peer.
-  ///   - metadata: The metadata to send with the datagram.
-  ///   - isIPv6: Whether it is an IPv6 datagram. A datagram that an IPv6 socket sends to an IPv4 address is not.
-  ///   - descriptors: The descriptors to pass, at most `maximumDescriptors`. They stay open until the batch is sent.
-  ///   - segmentLimit: The longest datagram that may be joined with others, in bytes; 0 for none.
-  /// - Returns: Whether there was room for the datagram.
+  /// The address is in the family of the socket; `nil` is the connected peer. A datagram that an IPv6 socket sends to an IPv4 address is
+  /// no IPv6 datagram. The descriptors stay open until the batch is sent. `segmentLimit` is the longest datagram that may be joined with
+  /// others, in bytes; 0 if no datagram may be.
   package func add(
     _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?, isIPv6: Bool,
     passing descriptors: DescriptorBundle? = nil, segmentLimit: Int = 0
@@ -289,7 +258,7 @@ import Glibc
     return true
   }
 
-  /// Adds the header of a message. A method with parameters instead of a closure that captures them needs no memory of its own.
+  /// A method with parameters instead of a closure that captures them needs no memory of its own.
   private func addMessage(
     _ bytes: UnsafeMutableRawBufferPointer, to address: SocketAddress?, _ metadata: UnsafePointer<clinux_metadata>?,
     _ descriptors: DescriptorBundle?
@@ -308,7 +277,6 @@ import Glibc
     }
   }
 
-  /// Returns the total size in bytes of the first `count` datagrams to be sent.
   package func bytes(ofFirst count: Int) -> Int {
     assert(count <= ends.count)
     return count > 0 ? ends[count - 1] : 0
@@ -317,12 +285,9 @@ import Glibc
   /// The length of the datagrams in the first message to be sent, in bytes; `nil` if that is one datagram.
   package var firstSegmentSize: Int? { (messages.first ?? 0) > 1 ? ends[0] : nil }
 
-  /// Sends the whole batch: sendmmsg(2).
-  ///
-  /// - Parameter socket: A datagram socket.
-  /// - Returns: The number of datagrams sent, or 0 if the socket has no room now.
-  /// - Throws: The reason why the first message was not sent. If a later message fails, those before it are sent and
-  ///   counted. The next batch must begin with the failed message, and its call reports the reason.
+  /// Sends the whole batch: sendmmsg(2). Returns the number of datagrams sent; 0 if the socket has no room now. Throws the reason why the
+  /// first message was not sent. If a later message fails, those before it are sent and counted. The next batch must begin with the
+  /// failed message, and its call reports the reason.
   package func send(on socket: BorrowedDescriptor) throws(SystemError) -> Int {
     let sent = CurrentSystem.of(socket.number) { $0.send(socket.number, self) }
     if sent == -Int(EAGAIN) { return 0 }

@@ -1,21 +1,20 @@
 internal import CLinux
 
-/// The metadata that the kernel reports or accepts with a datagram, besides its bytes and its address: cmsg(3), ip(7),
-/// ipv6(7). The kernel reports a property only if an option of the socket asks for it.
+/// The metadata that the kernel reports or accepts with a datagram, besides its bytes and its address: cmsg(3), ip(7), ipv6(7). The
+/// kernel reports a property only if an option of the socket asks for it.
 package struct DatagramMetadata: Sendable, Hashable {
   /// Received: the address that the datagram was sent to. Sent: the address that the datagram comes from.
   package var localAddress: IPAddress?
-  /// The index of the interface that the datagram arrived on or leaves through; 0 for any interface.
+  /// The interface that the datagram arrived on or leaves through; 0 for any interface.
   package var interface: UInt32 = 0
   /// The address of this machine to answer from. It differs from `localAddress` if that is a multicast group.
   package var answerAddress: IPAddress?
-  /// The type of service (IPv4) or the traffic class (IPv6).
   package var trafficClass: UInt8?
-  /// The number of routers that the datagram may still pass: the time to live (IPv4) or the hop limit (IPv6).
+  /// The time to live (IPv4) or the hop limit (IPv6).
   package var hopLimit: UInt8?
-  /// The time of arrival since 1970: clock_gettime(2) with CLOCK_REALTIME.
+  /// Since 1970: clock_gettime(2) with CLOCK_REALTIME.
   package var timestamp: Duration?
-  /// The sender of a datagram that came through a unix socket.
+  /// Only of a datagram that came through a unix socket.
   package var peerCredentials: PeerCredentials?
 
   package init() {}
@@ -41,7 +40,7 @@ extension DatagramMetadata {
     }
   }
 
-  /// Reads an address of 16 bytes. An IPv4 address is in the first four.
+  /// An IPv4 address is in the first four of the 16 bytes.
   private static func address(_ bytes: [UInt8], _ kernel: clinux_metadata) -> IPAddress? {
     if kernel.is_ipv6 == 0 { return .ipv4(IPv4Address(bytes[0], bytes[1], bytes[2], bytes[3])) }
     guard var address = IPv6Address(bytes: bytes) else { return nil }
@@ -49,10 +48,7 @@ extension DatagramMetadata {
     return .ipv6(address)
   }
 
-  /// Returns the kernel's form of the metadata to be sent.
-  ///
-  /// - Parameter isIPv6: Whether the datagram is an IPv6 datagram. Its family may differ from the socket's.
-  /// - Returns: The kernel's form.
+  /// `isIPv6` is about the datagram, whose family may differ from the socket's.
   func kernelForm(isIPv6: Bool) -> clinux_metadata {
     var kernel = clinux_metadata()
     kernel.is_ipv6 = isIPv6 ? 1 : 0
@@ -80,7 +76,6 @@ extension DatagramMetadata {
     return kernel
   }
 
-  /// Returns the kernel's form of the metadata of a received datagram.
   func receivedForm(isIPv6: Bool) -> clinux_metadata {
     var kernel = kernelForm(isIPv6: isIPv6)
     if case .ipv4(let address) = answerAddress {
@@ -103,6 +98,5 @@ extension DatagramMetadata {
     return kernel
   }
 
-  /// Whether there is no metadata to be sent.
   package var isEmpty: Bool { localAddress == nil && interface == 0 && trafficClass == nil && hopLimit == nil }
 }

@@ -4,7 +4,7 @@ struct OpenMessage {
   private let address: SocketAddress?
   private let metadata: DatagramMetadata?
 
-  /// Begins a message with a datagram; `nil` if no other datagram may join it.
+  /// `nil` if no other datagram may join the message.
   init?(_ length: Int, _ address: SocketAddress?, _ metadata: DatagramMetadata?, _ segmentLimit: Int) {
     guard let segments = SegmentRun(size: length, limit: segmentLimit) else { return nil }
     self.segments = segments
@@ -12,9 +12,7 @@ struct OpenMessage {
     self.metadata = metadata
   }
 
-  /// Lets a datagram join if it has the same destination and metadata, and if the run may have one more.
-  ///
-  /// - Returns: The length of the message's datagrams; `nil` if the datagram must be a message of its own.
+  /// Returns the length of the message's datagrams; `nil` if the datagram must be a message of its own.
   mutating func join(_ length: Int, _ address: SocketAddress?, _ metadata: DatagramMetadata?) -> Int? {
     guard address == self.address, metadata == self.metadata, segments.extend(by: length) else { return nil }
     return segments.size

@@ -4,14 +4,11 @@ import Glibc
 /// An error that a host or a router reported about a sent datagram, with ICMP: RFC 792, RFC 4443.
 package struct ReportedError: Sendable {
   package let errno: Int32
-  /// The destination of the datagram.
   package let destination: SocketAddress?
-  /// The host or router that reported the error.
   package let reporter: IPAddress?
-  /// The size in bytes of the largest packet that can pass. It is set only if the error is EMSGSIZE.
+  /// In bytes, set only if the error is EMSGSIZE.
   package let largestPacket: Int?
 
-  /// Creates the error of a simulated socket.
   package init(errno: Int32, destination: SocketAddress, reporter: IPAddress, largestPacket: Int? = nil) {
     self.errno = errno
     self.destination = destination

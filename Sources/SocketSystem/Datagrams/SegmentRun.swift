@@ -5,12 +5,11 @@
 //     open ──────────────────────▶ open ──────────────────────────▶ complete
 //
 // Invariants:
-// - All datagrams of a run have the length of the first, except the last, which may be shorter. So the kernel divides the message
-//   exactly where the datagrams end.
+// - All datagrams of a run have the length of the first, except the last, which may be shorter. So the kernel divides the message exactly
+//   where the datagrams end.
 // - A run has at most `mostDatagrams` datagrams and `mostBytes` bytes.
 // - No datagram of a run is empty, or longer than the limit that `init` was given.
 
-/// Consecutive datagrams that the kernel takes as one message.
 package struct SegmentRun {
   /// The most datagrams of a run: UDP_MAX_SEGMENTS of the kernels that have the fewest.
   package static var mostDatagrams: Int { 64 }
@@ -19,28 +18,19 @@ package struct SegmentRun {
 
   /// The length of each datagram but the last, in bytes.
   package let size: Int
-  /// The number of datagrams.
   package private(set) var count = 1
-  /// The number of bytes of all datagrams.
   package private(set) var bytes: Int
-  /// Whether the last datagram is shorter than the others.
+  /// The last datagram is shorter than the others.
   private var isComplete = false
 
-  /// Begins a run; `nil` if the datagram cannot be in one.
-  ///
-  /// - Parameters:
-  ///   - size: The length of the first datagram, in bytes.
-  ///   - limit: The longest datagram that may be in a run; 0 if the socket has no runs.
+  /// `nil` if the datagram cannot be in a run. `limit` is the longest datagram that may be in one, in bytes; 0 if the socket has no runs.
   package init?(size: Int, limit: Int) {
     guard (1...min(max(1, limit), Self.mostBytes)).contains(size), limit > 0 else { return nil }
     self.size = size
     bytes = size
   }
 
-  /// Adds a datagram.
-  ///
-  /// - Parameter length: The length of the datagram, in bytes.
-  /// - Returns: Whether it is now part of the run.
+  /// Returns whether the datagram is now part of the run.
   package mutating func extend(by length: Int) -> Bool {
     guard !isComplete, count < Self.mostDatagrams, 1...size ~= length, length <= Self.mostBytes - bytes else {
       return false

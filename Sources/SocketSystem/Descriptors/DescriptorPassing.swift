@@ -1,27 +1,19 @@
 import Glibc
 
-// Descriptors that are passed from one process to another through a unix socket: unix(7), SCM_RIGHTS.
-
-/// The descriptors that are sent or were received with a datagram.
-///
-/// Invariant: this bundle is the only owner of each descriptor until the descriptor is taken or closed. The descriptors
-/// that are left are closed with the last reference to the bundle.
+/// The descriptors that are sent or were received with a datagram through a unix socket: unix(7), SCM_RIGHTS. The bundle is the only
+/// owner of each descriptor until the descriptor is taken or closed. Those that are left are closed with the last reference to the
+/// bundle.
 package final class DescriptorBundle: Sendable {
   private let open: Locked<[Int32]>
 
-  /// Takes ownership of open descriptors.
   package init(owning numbers: [Int32] = []) {
     assert(numbers.allSatisfy { $0 >= 0 }, "a descriptor is never negative")
     open = Locked(numbers)
   }
 
-  /// Takes ownership of descriptors that a call has just received, as `OwnedDescriptor.init(new:)` does. If one of them cannot
-  /// be moved, it is closed with those after it, as the kernel closes those for which there is no number.
-  ///
-  /// - Parameters:
-  ///   - numbers: The numbers of the descriptors.
-  ///   - someAreLost: Whether others were received and closed.
-  /// - Returns: The descriptors, or `nil` if no descriptor was received; and whether some were closed.
+  /// Takes ownership of descriptors that a call has just received, as `OwnedDescriptor.init(new:)` does. If one of them cannot be moved,
+  /// it is closed with those after it, as the kernel closes those for which there is no number. `kept` is `nil` if no descriptor was
+  /// received.
   static func receiving(_ numbers: [Int32], someAreLost: Bool) -> (kept: DescriptorBundle?, someAreLost: Bool) {
     if numbers.isEmpty { return (nil, someAreLost) }
     let bundle = DescriptorBundle()
@@ -38,22 +30,19 @@ package final class DescriptorBundle: Sendable {
 
   deinit { closeAll() }
 
-  /// The numbers of the descriptors that are left, in order.
+  /// In order.
   package var numbers: [Int32] { open.withLock { $0 } }
 
-  /// Adds a descriptor at the end.
   package func append(_ descriptor: consuming OwnedDescriptor) {
     let number = descriptor.release()
     open.withLock { $0.append(number) }
   }
 
-  /// Takes out the first descriptor. Returns `nil` if no descriptor is left.
   package func takeFirst() -> OwnedDescriptor? {
     guard let number = open.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) else { return nil }
     return OwnedDescriptor(owning: number)
   }
 
-  /// Moves all descriptors to a new bundle.
   package func takeAll() -> DescriptorBundle {
     DescriptorBundle(
       owning: open.withLock { numbers in
@@ -62,7 +51,6 @@ package final class DescriptorBundle: Sendable {
       })
   }
 
-  /// Closes the descriptors that are left.
   package func closeAll() {
     let numbers = open.withLock { numbers in
       defer { numbers = [] }
@@ -76,23 +64,20 @@ package final class DescriptorBundle: Sendable {
 ///
 /// Invariants:
 /// - Each descriptor has one owner: the inbox, until the descriptor is taken or closed.
-/// - At most `maximum` descriptors wait. If a peer passes more, the protocol is broken, and the descriptors that follow
-///   could be mistaken for the missing ones. So the inbox closes those beyond the maximum, and every later receive
-///   fails. The same happens if the kernel drops some because the process may open no more.
+/// - At most `maximum` descriptors wait. If a peer passes more, it violates the protocol, and the descriptors that follow could be
+///   mistaken for the missing ones. So the inbox closes those beyond the maximum, and every later receive fails. The same happens if the
+///   kernel drops some because the process may open no more.
 package final class DescriptorInbox {
   private let maximum: Int
   private var numbers: [Int32] = []
   private var failure: SystemError?
 
-  /// Creates an empty inbox with room for `maximum` descriptors.
   package init(maximum: Int) { self.maximum = maximum }
 
   deinit { for number in numbers { _ = OwnedDescriptor(owning: number) } }
 
-  /// The number of descriptors that wait.
   package var count: Int { numbers.count }
 
-  /// Takes out the descriptor that came first. Returns `nil` if none waits.
   package func take() -> OwnedDescriptor? { numbers.isEmpty ? nil : OwnedDescriptor(owning: numbers.removeFirst()) }
 
   /// Receives bytes into `memory`, and descriptors into the inbox: recvmsg(2).

@@ -1,38 +1,29 @@
 import Glibc
 
-// The reserve is the highest descriptor numbers below the process's limit. Accepted and connecting sockets leave them
-// to the rest of the program.
+// The reserve is the highest descriptor numbers below the process's limit. Accepted and connecting sockets leave them to the rest of the
+// program.
 //
-// The reason: a process without free descriptors can do little. It cannot open a file or look up a name. Swift's thread
-// pool even ends the process, because libdispatch opens files of its own while it runs, and traps if it cannot. A peer
-// must not be able to cause this.
+// The reason: a process without free descriptors can do little. It cannot open a file or look up a name. Swift's thread pool even ends
+// the process, because libdispatch opens files of its own while it runs, and traps if it cannot. A peer must not be able to cause this.
 //
-// The kernel gives a new descriptor the lowest free number. So if a new number is in the reserve, all numbers below the
-// reserve are in use. Comparing the number costs no system call. The limit may have been raised since it was read. It
-// is read again only when a number seems to be in the reserve.
+// The kernel gives a new descriptor the lowest free number. So if a new number is in the reserve, all numbers below the reserve are in
+// use. Comparing the number costs no system call. The limit may have been raised since it was read. It is read again only when a number
+// seems to be in the reserve.
 
-/// The descriptor numbers that accepted and connecting sockets must leave free.
 package struct DescriptorReserve: Equatable, Sendable {
-  /// The most numbers in a reserve.
   package static let largest = 32
 
-  /// The limit: one more than the highest number that a descriptor may have.
+  /// One more than the highest number that a descriptor may have.
   package let limit: Int
 
-  /// Creates the reserve below a limit. It has 32 numbers, or a quarter of the limit if that is less.
-  ///
-  /// - Parameter limit: One more than the highest number that a descriptor may have.
   package init(limit: Int) { self.limit = limit }
 
   private var count: Int { min(Self.largest, limit / 4) }
-
-  /// The lowest number in the reserve.
   package var first: Int { limit - count }
 
-  /// Returns whether a descriptor with this number is in the reserve.
   package func contains(_ number: Int32) -> Bool { Int(number) >= first }
 
-  /// The number of connections that fit if the rest of the program opens as many descriptors as the reserve has.
+  /// The connections that fit if the rest of the program opens as many descriptors as the reserve has.
   package var connections: Int { max(1, first - count) }
 }
 
@@ -40,14 +31,12 @@ package struct DescriptorReserve: Equatable, Sendable {
 
 extension DescriptorReserve {
   /// Reads the program's soft limit, which may have changed: getrlimit(2) of RLIMIT_NOFILE.
-  ///
-  /// - Returns: The reserve below the limit that was read.
   @discardableResult
   package static func refresh() -> DescriptorReserve {
     DescriptorReserve(limit: CurrentSystem.calls.readDescriptorLimit())
   }
 
-  /// Returns whether a new descriptor is in the reserve of its program. Makes a system call only if the descriptor seems to be.
+  /// Makes a system call only if the descriptor seems to be in the reserve.
   package static func isReserved(by number: Int32) -> Bool { CurrentSystem.of(number) { $0.isReserved(number) } }
 }
 
@@ -57,10 +46,7 @@ extension BorrowedDescriptor {
 }
 
 extension OwnedDescriptor {
-  /// Creates a nonblocking stream socket that child processes do not inherit and that leaves the reserve free:
-  /// socket(2).
-  ///
-  /// - Throws: The error of socket(2), and EMFILE if only the reserve is left.
+  /// A nonblocking stream socket that child processes do not inherit. Throws EMFILE if only the reserve is left.
   package static func connectingSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
     let descriptor = try streamSocket(family: family)
     if DescriptorReserve.isReserved(by: descriptor.number) { throw SystemError(call: "socket", errno: EMFILE) }

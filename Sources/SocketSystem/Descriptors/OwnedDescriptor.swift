@@ -8,11 +8,8 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
   /// - Parameter number: The number of the descriptor, at least 0. No other code may close it afterwards.
   public init(owning number: Int32) { self.number = number }
 
-  /// Takes ownership of a descriptor that a call of Linux has just made. It never has the number of a standard stream: fcntl(2) with
-  /// F_DUPFD_CLOEXEC.
-  ///
-  /// - Parameter number: The number of the descriptor, at least 0. The descriptor is closed on exec. It is closed if this throws.
-  /// - Throws: The error of fcntl(2), for example if the process has no other descriptor left.
+  /// Takes ownership of a descriptor, closed on exec, that a call of Linux has just made. It never has the number of a standard stream:
+  /// fcntl(2) with F_DUPFD_CLOEXEC. If this throws, the descriptor is closed.
   init(new number: Int32) throws(SystemError) {
     self.number = try check(Linux.aboveStandardStreams(number), "fcntl")
   }
@@ -27,7 +24,7 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
 
   deinit { CurrentSystem.of(number) { $0.close(number) } }
 
-  /// The socket behind the descriptor, for the calls on it. It is valid as long as this owner.
+  /// Valid as long as this owner.
   package var socket: BorrowedDescriptor { BorrowedDescriptor(number) }
 
   /// Gives up ownership without closing. The caller must close the descriptor.

@@ -1,16 +1,11 @@
 import Glibc
 
-/// Makes a call that has no flag like MSG_NOSIGNAL, without raising SIGPIPE: pthread_sigmask(3), sigtimedwait(2).
-///
-/// The calling thread blocks the signal meanwhile. If the call raises it, it is taken before the thread unblocks it.
+/// Makes a call that has no flag like MSG_NOSIGNAL, without raising SIGPIPE: pthread_sigmask(3), sigtimedwait(2). `body` returns the
+/// number of bytes that the call has moved, or `-errno`. The calling thread blocks the signal meanwhile. If the call raises it, it is
+/// taken before the thread unblocks it.
 ///
 /// A call that has moved some bytes before it raises the signal returns their number, not EPIPE: sendfile(2) after its first 64 KiB,
 /// write(2) to a pipe. Only two results prove that the signal was not raised: all bytes, and EAGAIN.
-///
-/// - Parameters:
-///   - count: The number of bytes that the call is to move.
-///   - body: Makes the call, and returns the number of bytes or `-errno`.
-/// - Returns: The number of bytes that the call has moved, or `-errno`.
 func withoutBrokenPipeSignal(moving count: Int, _ body: () -> Int) -> Int {
   var signal = sigset_t()
   var before = sigset_t()

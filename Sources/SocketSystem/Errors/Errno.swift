@@ -1,6 +1,6 @@
 import Glibc
 
-/// The error numbers that other modules distinguish, so that they need not import the C library.
+/// Other modules use these numbers, so that they need not import the C library.
 package enum Errno {
   package static let badDescriptor = EBADF
   package static let wouldBlock = EAGAIN

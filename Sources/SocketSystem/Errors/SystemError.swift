@@ -17,13 +17,12 @@ public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     self.errno = errno
   }
 
-  /// Whether the process or the system has no file descriptor left.
   package var isShortageOfDescriptors: Bool { errno == Errno.processDescriptors || errno == Errno.systemDescriptors }
 
   /// The error in text, for example `connect: Connection refused (errno 111)`.
   public var description: String { "\(call): \(Self.message(errno)) (errno \(errno))" }
 
-  /// Returns the C library's text for an error number: strerrordesc_np(3).
+  /// The C library's text: strerrordesc_np(3).
   package static func message(_ errno: Int32) -> String {
     // The C library adds "cannot splice", which has nothing to do with sockets.
     if errno == Errno.tooManyReferences { return "Too many references" }

@@ -8,7 +8,6 @@ package final class BackgroundFile: Sendable {
   private struct State {
     var backlog: FileBacklog
     var isClosed = false
-    /// Called when the file is closed.
     var waiters: [@Sendable () -> Void] = []
   }
 
@@ -16,19 +15,11 @@ package final class BackgroundFile: Sendable {
   private let condition = Condition()
   private let trailer: @Sendable (FileReport) -> [UInt8]
 
-  /// Creates the file and starts its thread: open(2), pthread_create(3).
+  /// Creates the file and starts its thread: open(2), pthread_create(3). `bufferSize` limits the bytes that wait to be written,
+  /// `fileSize` those of the file without its trailer. `trailer` is called on any thread, with a lock held.
   ///
-  /// Only the file's owner may read and write it, see `openForWriting`. open(2) of a named pipe waits for a reader.
-  ///
-  /// - Parameters:
-  ///   - path: The path of the file.
-  ///   - replacing: Whether a file that exists is replaced. Otherwise it is an error, EEXIST.
-  ///   - bufferSize: The number of bytes that may wait to be written.
-  ///   - fileSize: The number of bytes of the file without its trailer.
-  ///   - header: The beginning of the file.
-  ///   - trailer: Returns the end of the file. Called on any thread, with a lock held.
-  /// - Throws: The error of a call: EEXIST of open(2) if the file exists and is not to be replaced; ELOOP if a symbolic link
-  ///   to a regular file is at the path.
+  /// open(2) of a named pipe waits for a reader. It throws EEXIST if the file exists and is not to be replaced, and ELOOP if a symbolic
+  /// link to a regular file is at the path. See `openForWriting`.
   package init(
     path: String, replacing: Bool, bufferSize: Int, fileSize: Int, header: [UInt8],
     trailer: @escaping @Sendable (FileReport) -> [UInt8]
@@ -50,18 +41,15 @@ package final class BackgroundFile: Sendable {
 
   deinit { close() }
 
-  /// What has happened to the units so far.
   package var report: FileReport { state.withLock { $0.backlog.report } }
 
-  /// Adds units, each of which is written whole or dropped.
+  /// Each unit is written whole or dropped.
   package func append(_ units: [[UInt8]]) {
     state.withLock { state in for unit in units { state.backlog.append(unit) } }
     condition.signal()
   }
 
-  /// Accepts no more units, writes what waits and closes the file: close(2).
-  ///
-  /// - Parameter done: Called when the file is closed: at once, or on the file's thread.
+  /// Accepts no more units, writes what waits and closes the file: close(2). Then calls `done`, on this thread or the file's.
   package func close(_ done: (@Sendable () -> Void)? = nil) {
     let isClosed = state.withLock { state in
       state.backlog.close(trailer: trailer)
@@ -91,7 +79,7 @@ package final class BackgroundFile: Sendable {
     for waiter in waiters { waiter() }
   }
 
-  /// Removes the last bytes of a file: ftruncate(2). Does nothing for what is not a regular file.
+  /// ftruncate(2). Does nothing for what is not a regular file.
   private static func removeEnd(of descriptor: borrowing OwnedDescriptor, _ count: Int) {
     guard count > 0, let size = try? descriptor.fileSize() else { return }
     _ = ftruncate(descriptor.number, size - count)
@@ -99,11 +87,9 @@ package final class BackgroundFile: Sendable {
 }
 
 extension OwnedDescriptor {
-  /// Creates a file that only its owner may read and write: open(2).
-  ///
-  /// A regular file at the path is removed, not emptied: it may belong to another user, be open elsewhere, or have other names.
-  /// A symbolic link that leads to a regular file is not followed, because another user may have put it there. Pipes and devices
-  /// are opened as they are, by links too.
+  /// Creates a file that only its owner may read and write: open(2). A regular file at the path is removed, not emptied: it may belong to
+  /// another user, be open elsewhere, or have other names. A symbolic link that leads to a regular file is not followed, because another
+  /// user may have put it there. Pipes and devices are opened as they are, by links too.
   static func openForWriting(_ path: String, replacing: Bool) throws(SystemError) -> OwnedDescriptor {
     let flags = O_WRONLY | O_CLOEXEC | O_NOCTTY
     // The file at the path may change between two calls. Then the loop tries again, but not for ever.
@@ -125,7 +111,6 @@ extension OwnedDescriptor {
     throw SystemError(call: "open", errno: EEXIST)
   }
 
-  /// Writes all bytes: write(2). Returns the number of bytes that were written, and the error if these are not all.
   fileprivate borrowing func write(_ bytes: [UInt8]) -> (count: Int, error: SystemError?) {
     let number = self.number
     var count = 0

@@ -1,8 +1,7 @@
 import Glibc
 
-/// Reads directories.
 package enum Directory {
-  /// Returns the names of all entries except `.` and `..`, sorted: opendir(3), readdir(3).
+  /// All entries except `.` and `..`, sorted.
   package static func names(in path: String) throws(SystemError) -> [String] {
     // SAFETY: the text is valid for the call; the directory is closed once, and each entry is copied before the next is
     // read. Its name ends with a NUL.

@@ -1,17 +1,16 @@
-// The bytes that wait to be written to a file, and the number of those that were dropped: the decisions of `BackgroundFile`, as a value.
+// The decisions of `BackgroundFile`, as a value.
 //
 //    open ──close()──▶ closing ──the trailer was taken──▶ closed
 //
 // - A unit is a number of bytes that is written whole or not at all. The header and the trailer are no units.
 // - `bufferSize` limits the bytes that wait, including those that are being written. A unit that does not fit is dropped.
-// - `fileSize` limits the bytes of the header and all units. The first unit that does not fit is dropped, and so is every later
-//   one, although it might fit: the file has everything up to one moment.
+// - `fileSize` limits the bytes of the header and all units. The first unit that does not fit is dropped, and so is every later one,
+//   although it might fit: the file has everything up to one moment.
 // - After a failure, everything that waits and everything later is dropped. No trailer is written.
 // - Every unit that is appended before `close()` counts as kept or as dropped, and never as both.
 
-/// The units of a file that wait to be written.
 struct FileBacklog {
-  /// How many bytes there may be.
+  /// In bytes.
   struct Limits {
     var bufferSize: Int
     var fileSize: Int
@@ -22,11 +21,10 @@ struct FileBacklog {
     var bytes: [UInt8] = []
     fileprivate(set) var ends: [Int] = []
 
-    /// The number of bytes up to the last unit that ends within the first `count` bytes.
+    /// The bytes up to the last unit that ends within the first `count` bytes.
     func wholeBytes(in count: Int) -> Int { ends.last { $0 <= count } ?? 0 }
   }
 
-  /// What the writer does next.
   enum Step {
     case write(Batch)
     case close
@@ -38,12 +36,10 @@ struct FileBacklog {
     case closed
   }
 
-  /// What has happened to the units so far.
   private(set) var report = FileReport()
   private let limits: Limits
   private var phase = Phase.open
   private var waiting = Batch()
-  /// The bytes that are being written.
   private var underway = 0
   /// The bytes of the header and of all units that were not dropped.
   private var size: Int
@@ -54,7 +50,7 @@ struct FileBacklog {
     waiting = Batch(bytes: header, ends: [header.count])
   }
 
-  /// Adds a unit, or drops it. A closed file ignores it.
+  /// A closed file ignores the unit.
   mutating func append(_ unit: [UInt8]) {
     guard case .open = phase else { return }
     if size + unit.count > limits.fileSize { report.hasReachedFileSize = true }
@@ -71,12 +67,12 @@ struct FileBacklog {
     waiting.ends.append(waiting.bytes.count)
   }
 
-  /// Accepts no more units. When those that wait are written, the trailer follows, and the file is closed.
+  /// When the units that wait are written, the trailer follows, and the file is closed.
   mutating func close(trailer: @escaping @Sendable (FileReport) -> [UInt8]) {
     if case .open = phase { phase = .closing(trailer: trailer) }
   }
 
-  /// Returns what to do now; `nil` if there is nothing. The previous step is done.
+  /// `nil` if there is nothing to do. The previous step must be done.
   mutating func next() -> Step? {
     underway = 0
     if waiting.bytes.isEmpty, case .closing(let trailer) = phase {
@@ -95,7 +91,7 @@ struct FileBacklog {
     return nil
   }
 
-  /// A batch could not be written: only its first `count` bytes were.
+  /// Only the first `count` bytes of the batch were written.
   mutating func failed(_ error: SystemError, writing batch: Batch, after count: Int) {
     if report.failure == nil { report.failure = error }
     let ends = batch.ends.count { $0 > count } + waiting.ends.count
@@ -107,13 +103,10 @@ struct FileBacklog {
   }
 }
 
-/// What has happened to the units of a file.
 package struct FileReport: Sendable {
-  /// The number of units that were written or wait to be written.
+  /// Includes the units that wait to be written.
   package var kept = 0
-  /// The number of units that are not in the file.
   package var dropped = 0
-  /// Whether a unit would have made the file too large.
   package var hasReachedFileSize = false
   /// The first error of write(2).
   package var failure: SystemError?

@@ -1,11 +1,9 @@
 import Glibc
 
-/// The kind of file that a path or a descriptor leads to: inode(7). It appears in error messages, and decides whether
-/// something is a socket.
+/// The kind of file that a path or a descriptor leads to: inode(7).
 package enum FileKind: Hashable, Sendable, CustomStringConvertible {
   case socket, directory, regularFile, symbolicLink, pipe, device, other
 
-  /// The kind with its article, for example "a directory".
   package var description: String {
     switch self {
     case .socket: "a socket"
@@ -19,13 +17,12 @@ package enum FileKind: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// Creates the kind of the file at a path: stat(2), or lstat(2) for a link itself. Returns `nil` if the call fails.
+  /// stat(2), or lstat(2) for a link itself; `nil` if the call fails.
   package init?(at path: UnixPath, followingLinks: Bool) {
     guard let status = CurrentSystem.calls.status(of: path, followingLinks: followingLinks) else { return nil }
     self = status.kind
   }
 
-  /// Creates the kind of the file behind a descriptor: fstat(2).
   package init(of number: Int32) throws(SystemError) {
     self.init(mode: try Linux().status(of: number).st_mode)
   }

@@ -3,14 +3,9 @@ import Glibc
 // Reads pipes that are opened like files: the standard input of a program, `<(…)` of a shell, named pipes.
 
 extension OwnedDescriptor {
-  /// Whether the descriptor is a pipe: fstat(2).
   package borrowing func isPipe() throws(SystemError) -> Bool { try FileKind(of: number) == .pipe }
 
-  /// Reads at most `count` bytes of a pipe: read(2).
-  ///
-  /// - Parameter count: The most bytes to read.
-  /// - Returns: The bytes; an empty array if no writer has the pipe open; `nil` if there are no bytes now.
-  /// - Throws: The kernel's error.
+  /// Returns an empty array if no writer has the pipe open; `nil` if there are no bytes now.
   package borrowing func readPipe(atMost count: Int) throws(SystemError) -> [UInt8]? {
     let number = self.number
     var result = 0
@@ -25,11 +20,8 @@ extension OwnedDescriptor {
     return bytes
   }
 
-  /// Blocks the thread until the descriptor has bytes or its writers are gone: poll(2).
-  ///
-  /// - Parameter milliseconds: The longest time to wait.
-  /// - Returns: Whether that happened. A signal may end the wait before its time.
-  /// - Throws: The kernel's error.
+  /// Blocks the thread until the descriptor has bytes or no writer any more: poll(2). Returns whether that happened. A signal may end the
+  /// wait before its time.
   package borrowing func waitForInput(milliseconds: Int32) throws(SystemError) -> Bool {
     var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
     // SAFETY: the call reads and writes one entry.

@@ -1,43 +1,39 @@
 internal import CLinux
 import Glibc
 
-// Opens, reads and sends files. Reading a file may block as long as its disk takes. Linux offers no other way to read a
-// file here, and most files that are sent are in the page cache.
+// Reading a file may block as long as its disk takes. Linux offers no other way to read a file here, and most files that are sent are in
+// the page cache.
 
-/// The number of bytes that can be read from a file.
 package enum ContentSize {
   case known(Int)
-  /// The kernel makes the content while it is read, so the size of the file is 0, or that of a page, whatever the content has:
-  /// proc(5), sysfs(5).
+  /// The kernel makes the content while it is read: proc(5), sysfs(5). Then the size of the file is 0, or that of a page, whatever the
+  /// content has.
   case unknown
-  /// It is a pipe, a device, a socket or a directory.
+  /// A pipe, a device, a socket or a directory.
   case notAFile
 }
 
-/// The result of one step of sending a file.
 package enum FileTransfer {
-  /// The result of the send, as for any other send.
   case transfer(Transfer)
   /// The file could not be read, and the socket is unchanged. If the error is `nil`, the file ends before this offset.
   case unreadable(SystemError?)
 }
 
 extension OwnedDescriptor {
-  /// Opens a file for reading: open(2). Opening a pipe does not wait for a writer. Child processes do not inherit the
-  /// descriptor.
+  /// Opening a pipe does not wait for a writer. Child processes do not inherit the descriptor.
   package static func openForReading(_ path: String) throws(SystemError) -> OwnedDescriptor {
     // SAFETY: the text is valid for the call.
     try OwnedDescriptor(new: try check(Linux.result(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), "open"))
   }
 
-  /// Returns the size in bytes of a regular file, or `nil` for any other kind of file: fstat(2).
+  /// In bytes; `nil` for any other kind of file.
   package borrowing func fileSize() throws(SystemError) -> Int? {
     let status = try Linux().status(of: number)
     return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
   }
 
-  /// Returns how many bytes can be read: fstat(2). If the file has no blocks on a disk, that size may be wrong. So pread(2) then checks
-  /// that the last byte exists and that no byte follows it.
+  /// If the file has no blocks on a disk, the size of fstat(2) may be wrong. So pread(2) then checks that the last byte exists and that
+  /// no byte follows it.
   package borrowing func contentSize() throws(SystemError) -> ContentSize {
     let status = try Linux().status(of: number)
     guard status.st_mode & S_IFMT == S_IFREG else { return .notAFile }
@@ -47,14 +43,13 @@ extension OwnedDescriptor {
     return end.count == min(size, 1) ? .known(size) : .unknown
   }
 
-  /// Reads at most `count` bytes from `offset` on: pread(2). Returns no bytes at the end of the file.
+  /// Returns no bytes at the end of the file.
   package borrowing func read(from offset: Int, atMost count: Int) throws(SystemError) -> [UInt8] {
     try Linux().read(number, from: offset, atMost: count)
   }
 }
 
 extension Linux {
-  /// Reads a part of a file: pread(2).
   func read(_ number: Int32, from offset: Int, atMost count: Int) throws(SystemError) -> [UInt8] {
     var bytes: [UInt8] = []
     var result = 0

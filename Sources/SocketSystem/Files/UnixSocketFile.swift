@@ -1,50 +1,44 @@
 import Glibc
 
-// The file of a listening unix socket. bind(2) makes it; its permissions are narrowed before any other program can see
-// it; it is removed with the listener. A file that an ended program left behind is replaced. A file that is no socket
-// is never removed, and neither is a socket that any program has open. The facts, and what follows from them:
+// The file of a listening unix socket. bind(2) makes it; its permissions are narrowed before any other program can see it; it is removed
+// with the listener. A file that an ended program left behind is replaced. A file that is no socket is never removed, and neither is a
+// socket that any program has open. The facts, and what follows from them:
 //
-// - bind(2) never replaces a file, and never follows a link in the last part of the path. It fails with EADDRINUSE,
-//   whatever is there. A symbolic link is examined as a link (lstat(2), O_NOFOLLOW), and stays, wherever it leads.
-// - connect(2) of a *datagram* socket tells whether any program has the socket of a file open. ECONNREFUSED: no program
-//   has. EPROTOTYPE: it is a stream socket, whether it listens or not, and whatever waits in its backlog. Success: it
-//   is a datagram socket. The other program notices nothing of it. (connect(2) of a stream socket is not suitable: a
-//   socket that is bound but does not listen yet refuses it too, and a listening one gets a connection in its backlog.)
-//   Only ECONNREFUSED means that a socket is stale. With any other error, for example EACCES, the socket may be in use.
-// - A file system may give the inode number of a removed file to the next file. So a descriptor (O_PATH) holds the file
-//   while it is examined. If the path leads to the same device and inode number afterwards, it is the same file.
-// - Between that last check and unlink(2), another server could do the same, and the second server would remove the
-//   socket of the first. So a server locks the directory (flock(2)) from before it binds until it listens. bind(2)
-//   itself makes the file a moment before the socket can be found through it. The lock covers that moment too.
-// - The lock ends with its descriptor, even when the program is killed. A server waits for it only some milliseconds,
-//   because any program that may read the directory can hold it. If the server does not get the lock, it leaves a stale
-//   socket in place and fails with an error; it still binds to a free path. If a directory cannot be opened for
-//   reading, or a file system has no locks, there is no lock. Then two servers that start at the same moment must not
-//   share a path.
-// - A program that does not lock is safe as soon as its bind(2) has returned. In a file system that several machines
-//   share, a socket of another machine looks stale. So such a path must belong to one machine.
-// - fchmod(2) of the socket before bind(2) gives the file its mode, narrowed by the umask. Before listen(2), the
-//   permissions that were asked for and that the umask removed are added again. So the file never has more permissions
-//   than asked for. umask(2) belongs to the whole process, so it is not changed.
+// - bind(2) never replaces a file, and never follows a link in the last part of the path. It fails with EADDRINUSE, whatever is there. A
+//   symbolic link is examined as a link (lstat(2), O_NOFOLLOW), and stays, wherever it leads.
+// - connect(2) of a *datagram* socket tells whether any program has the socket of a file open. ECONNREFUSED: no program has. EPROTOTYPE:
+//   it is a stream socket, whether it listens or not, and whatever waits in its backlog. Success: it is a datagram socket. The other
+//   program notices nothing of it. (connect(2) of a stream socket is not suitable: a socket that is bound but does not listen yet refuses
+//   it too, and a listening one gets a connection in its backlog.) Only ECONNREFUSED means that a socket is stale. With any other error,
+//   for example EACCES, the socket may be in use.
+// - A file system may give the inode number of a removed file to the next file. So a descriptor (O_PATH) holds the file while it is
+//   examined. If the path leads to the same device and inode number afterwards, it is the same file.
+// - Between that last check and unlink(2), another server could do the same, and the second server would remove the socket of the first.
+//   So a server locks the directory (flock(2)) from before it binds until it listens. bind(2) itself makes the file a moment before the
+//   socket can be found through it. The lock covers that moment too.
+// - The lock ends with its descriptor, even when the program is killed. A server waits for it only some milliseconds, because any program
+//   that may read the directory can hold it. A server that does not get the lock fails if it finds a stale socket; it still binds to a
+//   free path. If a directory cannot be opened for reading, or a file system has no locks, there is no lock. Then two servers that start
+//   at the same moment must not have the same path.
+// - A program that does not lock is safe as soon as its bind(2) has returned. In a file system that several machines share, a socket of
+//   another machine looks stale. So such a path must belong to one machine.
+// - fchmod(2) of the socket before bind(2) gives the file its mode, narrowed by the umask. Before listen(2), the permissions that were
+//   asked for and that the umask removed are added again. So the file never has more permissions than asked for. umask(2) belongs to the
+//   whole process, so it is not changed.
 // - A program may change its directory while it listens. So the file of a relative path is removed by its path from the root on.
-// - In a simulation, all of this happens on one thread and at one moment: no other server comes between. So its directories
-//   cannot be locked, and its files need not be held. There are no permissions either.
+// - In a simulation, all of this happens on one thread and at one moment: no other server comes between. So its directories cannot be
+//   locked, and its files need not be held. There are no permissions either.
 
 /// The file that bind(2) made for a unix socket, distinguished from a later file at the same path.
 package struct UnixSocketFile: Sendable {
   private let path: UnixPath
   private let identity: FileIdentity?
 
-  /// Binds a socket to a path, replaces a stale socket there, and listens: bind(2), listen(2).
+  /// Binds a socket to a path, replaces a stale socket there, and listens: bind(2), listen(2). The caller removes the file. `permissions`
+  /// is `nil` to leave them to the umask; `backlog` is `nil` for a datagram socket, which does not listen.
   ///
-  /// - Parameters:
-  ///   - socket: A socket that is not bound.
-  ///   - path: A path in the file system.
-  ///   - permissions: The permission bits of the file; `nil` leaves them to the umask.
-  ///   - backlog: The most connections that wait to be accepted; `nil` for a datagram socket, which does not listen.
-  /// - Returns: The file, which the caller removes.
-  /// - Throws: The error of a call: EADDRINUSE of bind(2) if the path has something that is not stale; EWOULDBLOCK of
-  ///   flock(2) if the file there may belong to another server that starts now. No file is left behind.
+  /// Throws EADDRINUSE of bind(2) if the path has something that is not stale, and EWOULDBLOCK of flock(2) if the file there may belong
+  /// to another server that starts now. Then no file is left behind.
   package static func make(
     for socket: BorrowedDescriptor, at path: UnixPath, permissions: UInt16?, backlog: Int32?
   ) throws(SystemError) -> UnixSocketFile {
@@ -66,25 +60,22 @@ package struct UnixSocketFile: Sendable {
     }
   }
 
-  /// Removes the file, unless the path leads to another file by now: unlink(2). Call this while the socket is open.
-  /// Until then, no other file has the same inode number, and no server treats the socket as stale.
+  /// Removes the file, unless the path leads to another file by now: unlink(2). Call this while the socket is open. Until then, no other
+  /// file has the same inode number, and no server treats the socket as stale.
   package func remove() {
     guard let identity else { return }
     let system = identity.system
     if system.status(of: path, followingLinks: false)?.identity == identity { _ = system.unlink(path) }
   }
 
-  /// The system of the calling thread, which makes the socket.
   private static var system: any SystemCalls { CurrentSystem.calls }
 
-  /// Returns the identity of the file at a path, without following links: lstat(2).
   private static func identity(at path: UnixPath) -> FileIdentity? {
     system.status(of: path, followingLinks: false)?.identity
   }
 }
 
 extension UnixSocketFile {
-  /// Binds the socket, and replaces a stale socket: bind(2).
   private static func bind(_ socket: BorrowedDescriptor, _ path: UnixPath, mayRemove: Bool) throws(SystemError) {
     // The file there may disappear or be replaced while it is examined. Then the loop tries again, but not for ever.
     for _ in 0..<10 {
@@ -108,13 +99,8 @@ extension UnixSocketFile {
     throw SystemError(call: "bind", errno: EADDRINUSE)
   }
 
-  /// Runs `body` while the directory is locked against other servers that start.
-  ///
-  /// - Parameters:
-  ///   - directory: The directory.
-  ///   - body: Receives whether it may remove files. It may not if another program has the lock.
-  /// - Returns: The result of `body`.
-  /// - Throws: The error of `body`, and that of open(2) if no descriptor is free.
+  /// Locks the directory against other servers that start. `body` may not remove files if another program has the lock. Throws the error
+  /// of open(2) if no descriptor is free.
   private static func whileLocked<Result>(
     _ directory: UnixPath, _ body: (_ mayRemove: Bool) throws(SystemError) -> Result
   ) throws(SystemError) -> Result {
@@ -124,8 +110,8 @@ extension UnixSocketFile {
     let descriptor = OwnedDescriptor(owning: number)
     for _ in 0..<lockAttempts {
       if flock(descriptor.number, LOCK_EX | LOCK_NB) == 0 {
-        // A child process that is forked at this moment also has the descriptor, and with it the lock, until it
-        // executes another program. So the lock is released explicitly.
+        // A child process that is forked at this moment also has the descriptor, and with it the lock, until it executes another program.
+        // So the lock is released explicitly.
         defer { flock(descriptor.number, LOCK_UN) }
         return try body(true)
       }
@@ -135,17 +121,15 @@ extension UnixSocketFile {
     return try body(false)
   }
 
-  /// The number of attempts to get the lock, one millisecond apart.
+  /// One millisecond apart.
   private static var lockAttempts: Int { 20 }
 }
 
 // MARK: -
 
-/// What a path leads to: stat(2).
 package struct FileStatus: Sendable {
   package let kind: FileKind
   package let identity: FileIdentity
-  /// The permission bits.
   let permissions: UInt16
 
   init(_ status: stat) {
@@ -154,7 +138,6 @@ package struct FileStatus: Sendable {
     permissions = UInt16(status.st_mode & 0o7777)
   }
 
-  /// Creates the status of the file of a simulated unix socket.
   package init(simulatedSocket inode: UInt64) {
     kind = .socket
     identity = FileIdentity(device: FileIdentity.simulatedDevice, inode: inode)
@@ -162,7 +145,7 @@ package struct FileStatus: Sendable {
   }
 }
 
-/// The identity of a file. No two files that exist have the same.
+/// No two files that exist have the same identity.
 package struct FileIdentity: Equatable, Sendable {
   let device: UInt64
   let inode: UInt64
@@ -170,13 +153,13 @@ package struct FileIdentity: Equatable, Sendable {
   /// No device of Linux has this number. So no file on the disk is taken for that of a simulated socket.
   static let simulatedDevice = UInt64.max
 
-  /// The system that has the file: Linux, whichever thread asks, or the simulation of the calling thread.
+  /// Linux, whichever thread asks, or the simulation of the calling thread.
   var system: any SystemCalls { device == Self.simulatedDevice ? CurrentSystem.calls : Linux() }
 }
 
 /// A file held open, so that no other file gets its identity.
 package struct HeldFile: ~Copyable {
-  /// What holds the file; `nil` in a simulation, which gives each identity once.
+  /// `nil` in a simulation, which gives each identity once.
   private let descriptor: OwnedDescriptor?
   private let number: Int32?
   package let status: FileStatus
@@ -187,15 +170,13 @@ package struct HeldFile: ~Copyable {
     self.status = status
   }
 
-  /// Creates the file of a simulated unix socket.
   package init(simulated status: FileStatus) {
     number = nil
     descriptor = nil
     self.status = status
   }
 
-  /// Adds the permissions that the umask removed: chmod(2). It changes exactly this file, even if the path leads to
-  /// another file by now.
+  /// Adds the permissions that the umask removed: chmod(2). It changes exactly this file, even if the path leads to another file by now.
   borrowing func widen(to permissions: UInt16) throws(SystemError) {
     guard status.kind == .socket, status.permissions != permissions, let number else { return }
     // SAFETY: the text is valid for the call.

@@ -1,27 +1,24 @@
 // The facts about epoll(7) that shape a reactor:
 //
-// - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached. It is changed only if its attempt
-//   to connect won against others: no epoll_ctl per operation. In return an event comes only when something *changes*. So code that stops
-//   before EAGAIN must remember that there may be more.
+// - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached. It is changed only if its
+//   attempt to connect won against others: no epoll_ctl per operation. In return an event comes only when something *changes*. So code
+//   that stops before EAGAIN must remember that there may be more.
 // - epoll knows open file descriptions, not numbers. close(2) removes a descriptor from epoll by itself unless it was duplicated. So an
 //   adopted socket, of which another process may have a duplicate, is removed before.
 // - EPOLLHUP and EPOLLERR are reported even if they were not asked for, but edge-triggered, so only once: they cause no busy loop.
 // - epoll_wait counts milliseconds. Waits are rounded up: they are never short. A wait below a millisecond is one of epoll_pwait2, which
-//   counts nanoseconds. A deadline of 100 us then fires after 160 us, not after 1.1 ms. Longer waits stay rounded, so that one wait serves
-//   several deadlines that are close together.
-// - Waking by eventfd(2) costs two system calls: the write, and the wait that it ends. The eventfd is edge-triggered, and each write is an
-//   edge, so its counter need not be read.
+//   counts nanoseconds. A deadline of 100 us then fires after 160 us, not after 1.1 ms. Longer waits stay rounded, so that one wait
+//   serves several deadlines that are close together.
+// - Waking by eventfd(2) costs two system calls: the write, and the wait that it ends. The eventfd is edge-triggered, and each write is
+//   an edge, so its counter need not be read.
 
 internal import CLinux
 import Glibc
 
-/// A poller that waits in epoll(7).
 final class EpollPoller: Poller {
   private let epoll: OwnedDescriptor
-  /// The eventfd.
   let event: OwnedDescriptor
 
-  /// Creates an epoll instance and an eventfd that ends its waits: epoll_create1(2), eventfd(2).
   init() throws(SystemError) {
     epoll = try OwnedDescriptor(new: try check(clinux_epoll_create(), "epoll_create1"))
     event = try OwnedDescriptor(new: try check(clinux_eventfd_create(), "eventfd"))
@@ -39,8 +36,8 @@ final class EpollPoller: Poller {
 
   func remove(_ number: Int32) { _ = clinux_epoll_remove(epoll.number, number) }
 
-  /// Waits for events: epoll_wait(2), or epoll_pwait2(2) for less than a millisecond. Without that call (before Linux 5.11, or in a sandbox),
-  /// it waits a whole millisecond.
+  /// epoll_wait(2), or epoll_pwait2(2) for less than a millisecond. Without that call (before Linux 5.11, or in a sandbox), it waits a
+  /// whole millisecond.
   func wait(_ events: inout EventBuffer, atMost limit: Int, nanoseconds: Int64) -> Int {
     assert((1...EventBuffer.capacity).contains(limit))
     let epoll = self.epoll.number
@@ -52,10 +49,8 @@ final class EpollPoller: Poller {
     return Int(max(0, count))
   }
 
-  /// Writes to the eventfd: write(2).
-  ///
-  /// An interrupted call is repeated. No other error can occur on an open eventfd whose counter grows by one. If one
-  /// occurs, this function ends the program with a message, because otherwise the reactor would sleep for ever.
+  /// Writes to the eventfd. Apart from EINTR, no error can occur on an open eventfd whose counter grows by one. If one occurs, this ends
+  /// the program with a message, because otherwise the reactor would sleep for ever.
   func wake() {
     while true {
       let result = clinux_eventfd_signal(event.number)

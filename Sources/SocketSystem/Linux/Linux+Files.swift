@@ -20,7 +20,6 @@ extension Linux {
     return HeldFile(descriptor: descriptor, status: status)
   }
 
-  /// fstat(2).
   func status(of number: Int32) throws(SystemError) -> stat {
     var status = stat()
     // SAFETY: `status` is valid for the call.

@@ -48,8 +48,7 @@ extension Linux {
     return interfaces.values.sorted { $0.index < $1.index }
   }
 
-  /// Returns the IP address of a list entry, or `nil` for any other entry. Every interface has one other entry
-  /// (`AF_PACKET`).
+  /// `nil` for an entry without an IP address. Every interface has one such entry (`AF_PACKET`).
   private static func address(_ pointer: UnsafePointer<sockaddr>?) -> SocketAddress? {
     // SAFETY: getifaddrs gives nil, or an address that has the size of its family.
     guard let pointer = unsafe pointer else { return nil }

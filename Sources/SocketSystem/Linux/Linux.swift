@@ -1,16 +1,14 @@
 import Glibc
 internal import Synchronization
 
-/// The kernel, which is called directly: one method for each system call.
-///
-/// It is a structure without properties, so that a call of it can be compiled to nothing but the system call.
+/// The kernel, which is called directly. A structure without properties, so that a call of it can be compiled to nothing but the system
+/// call.
 package struct Linux: SystemCalls, Sendable {
   package init() {}
 
   package var mayWaitForThreads: Bool { true }
   package func owns(_ number: Int32) -> Bool { true }
 
-  /// Returns the result of a function of the C library, or `-errno`.
   static func result(_ value: Int32) -> Int32 { value < 0 ? -errno : value }
 
   // MARK: Descriptors
@@ -20,23 +18,18 @@ package struct Linux: SystemCalls, Sendable {
     return Self.aboveStandardStreams(Self.result(Glibc.socket(family, type | flags, 0)))
   }
 
-  /// close(2) is never retried, because Linux closes the descriptor whatever close(2) returns.
+  /// Never retried, because Linux closes the descriptor whatever close(2) returns.
   package func close(_ number: Int32) { _ = Glibc.close(number) }
 
   package func duplicate(_ number: Int32) -> Int32 {
     Self.result(fcntl(number, F_DUPFD_CLOEXEC, Self.lowestNumber))
   }
 
-  /// The lowest number of a descriptor that this module makes.
   private static var lowestNumber: Int32 { STDERR_FILENO + 1 }
 
-  /// Moves a new descriptor that has the number of a standard stream.
-  ///
-  /// If a program has closed a standard stream, the kernel gives its number to the next descriptor. What the program, or a child
-  /// process, then writes to its standard error would reach a peer.
-  ///
-  /// - Parameter number: The descriptor, which is closed on exec, or a negative error.
-  /// - Returns: A descriptor, or a negative error: that of the call that made it, or of fcntl(2), after which it is closed.
+  /// Moves a new descriptor, closed on exec, that has the number of a standard stream. If a program has closed a standard stream, the
+  /// kernel gives its number to the next descriptor. What the program, or a child process, then writes to its standard error would reach
+  /// a peer. A negative error stays as it is. If fcntl(2) fails, the descriptor is closed.
   static func aboveStandardStreams(_ number: Int32) -> Int32 {
     (0...STDERR_FILENO).contains(number) ? move(number) : number
   }
@@ -58,7 +51,7 @@ package struct Linux: SystemCalls, Sendable {
 
   package func forget(_ number: Int32) {}
 
-  /// The value of `DescriptorReserve.first` when the limit was last read. It is 0 before the first read.
+  /// The value of `DescriptorReserve.first` when the limit was last read; 0 before the first read.
   private static let knownReserve = Atomic<Int>(0)
 
   package func readDescriptorLimit() -> Int {
@@ -75,7 +68,6 @@ package struct Linux: SystemCalls, Sendable {
     return DescriptorReserve(limit: readDescriptorLimit()).contains(number)
   }
 
-  /// Duplicates the descriptor and closes the duplicate, to find out.
   package func leavesReserve(_ number: Int32) -> Bool {
     let next = duplicate(number)
     if next < 0 { return false }

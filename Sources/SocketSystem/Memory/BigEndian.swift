@@ -1,12 +1,11 @@
 // Inlinable, so that other modules have specialized copies: otherwise a message with a length prefix takes 5,000 instructions more.
 
 extension FixedWidthInteger {
-  /// The bytes in network byte order.
   @inlinable package var bigEndianBytes: [UInt8] {
     (0..<Self.bitWidth / 8).reversed().map { UInt8(truncatingIfNeeded: self >> Self(8 * $0)) }
   }
 
-  /// Creates an integer from bytes in network byte order. If there are more than fit, only the last ones count.
+  /// If there are more bytes than fit, only the last ones count.
   @inlinable package init(bigEndianBytes bytes: some Sequence<UInt8>) {
     self = bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
   }

@@ -2,7 +2,7 @@ internal import CLinux
 import Glibc
 
 extension Span where Element == UInt8 {
-  /// Returns the index of the first `byte` at or behind `start`: memchr(3).
+  /// Returns the index of the first `byte` at or after `start`: memchr(3).
   ///
   /// - Parameters:
   ///   - byte: The byte to search for.
@@ -18,7 +18,7 @@ extension Span where Element == UInt8 {
     }
   }
 
-  /// Returns the index at which the first `needle` at or behind `start` begins: memmem(3).
+  /// Returns the index at which the first `needle` at or after `start` begins: memmem(3).
   ///
   /// - Parameters:
   ///   - needle: The bytes to search for.

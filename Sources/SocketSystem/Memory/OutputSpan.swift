@@ -1,7 +1,5 @@
 extension OutputSpan<UInt8> {
-  /// Appends copies of bytes of an array, as many as fit.
-  ///
-  /// - Returns: The number of bytes.
+  /// Appends as many of the bytes as fit. Returns their number.
   @discardableResult
   package mutating func append(_ bytes: [UInt8], in range: Range<Int>) -> Int {
     let count = min(range.count, freeCapacity)
@@ -19,8 +17,6 @@ extension OutputSpan<UInt8> {
 }
 
 /// Lets a call append to memory that is given as a pointer.
-///
-/// - Returns: The result of the call.
 @inline(__always)
 func appending<Result>(
   to memory: UnsafeMutableRawBufferPointer, _ call: (inout OutputSpan<UInt8>) -> Result

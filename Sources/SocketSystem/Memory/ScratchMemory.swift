@@ -1,14 +1,11 @@
 import Glibc
 
-/// Memory to receive into before the number of bytes is known.
-///
-/// Only one thread receives into it and reads it. A plain array would be equally safe, but each use of it costs a
-/// check.
+/// Memory to receive into before the number of bytes is known. Only one thread uses it. A plain array would be equally safe, but each use
+/// of it costs a check.
 @safe package final class ScratchMemory {
   // SAFETY (here and below): allocated by `init`, freed once by `deinit`, and lent to calls only; counts are checked.
   private let memory: UnsafeMutableRawBufferPointer
 
-  /// Allocates `count` bytes and sets them to zero.
   package init(count: Int) {
     // SAFETY: fresh memory of that size, all of which is initialised.
     unsafe memory = .allocate(byteCount: count, alignment: 64)
@@ -18,17 +15,16 @@ import Glibc
   // SAFETY: no other code has the memory after the last reference is released.
   deinit { unsafe memory.deallocate() }
 
-  /// The size in bytes.
   // SAFETY: no memory is touched.
   package var count: Int { unsafe memory.count }
 
-  /// Receives at most `limit` bytes to the start of the memory: recv(2).
+  /// Receives to the start of the memory: recv(2).
   package func receive(from socket: BorrowedDescriptor, atMost limit: Int) -> Transfer {
     // SAFETY: the memory lives as long as this value, so for the call.
     unsafe socket.receive(into: UnsafeMutableRawBufferPointer(rebasing: memory.prefix(limit)))
   }
 
-  /// Receives into the memory, and appends a copy of exactly these bytes to an array: recv(2).
+  /// Appends a copy of exactly the received bytes: recv(2).
   package func receive(from socket: BorrowedDescriptor, appendingTo bytes: inout [UInt8]) -> Transfer {
     // SAFETY: the memory lives as long as this value, so for the call.
     let result = unsafe socket.receive(into: memory)
@@ -40,13 +36,11 @@ import Glibc
     return result
   }
 
-  /// Receives bytes to the start of the memory, and descriptors into the inbox: recvmsg(2).
   // SAFETY: as above.
   package func receive(from socket: BorrowedDescriptor, _ inbox: DescriptorInbox) -> Transfer {
     unsafe inbox.receive(from: socket, into: memory)
   }
 
-  /// Lends the first `count` bytes.
   package func withBytes<Result>(_ count: Int, _ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     assert((0...self.count).contains(count), "more bytes than there is memory")
     // SAFETY: initialised bytes, which the closure cannot keep.

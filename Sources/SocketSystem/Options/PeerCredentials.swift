@@ -27,8 +27,7 @@ public struct PeerCredentials: Hashable, Sendable {
 }
 
 extension BorrowedDescriptor {
-  /// Returns the credentials of the peer, or `nil` if the socket is not a connected unix socket: getsockopt(2) of
-  /// SO_PEERCRED.
+  /// getsockopt(2) of SO_PEERCRED; `nil` if the socket is not a connected unix socket.
   package func peerCredentials() throws(SystemError) -> PeerCredentials? {
     guard try get(.domain) == AF_UNIX else { return nil }
     // The fields of struct ucred: pid_t, uid_t, gid_t.

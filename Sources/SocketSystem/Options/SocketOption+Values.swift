@@ -1,11 +1,10 @@
 extension Int32 {
-  /// The bytes of the C `int` in memory.
   package var kernelBytes: [UInt8] {
     // SAFETY: an integer's bytes are read while it lives.
     unsafe withUnsafeBytes(of: self) { unsafe Array($0) }
   }
 
-  /// Reads the C `int` at the start of the kernel's value. The kernel may have written a single byte.
+  /// The kernel may have written a single byte.
   package init(kernelBytes bytes: [UInt8]) {
     var value: Int32 = 0
     if bytes.count < MemoryLayout<Int32>.size {
@@ -41,12 +40,11 @@ extension SocketOption where Value == Int {
   }
 }
 
-/// The unit in which the kernel counts a duration.
 enum DurationUnit: Sendable {
   case seconds
   case milliseconds
 
-  /// Returns the duration in this unit, rounded up.
+  /// Rounded up.
   func count(_ duration: Duration, in range: ClosedRange<Int32>) throws(SocketOptionError) -> Int32 {
     // The comparison comes first, because `components` traps for durations beyond `Int64` seconds.
     if duration >= .zero, duration <= self.duration(range.upperBound) {

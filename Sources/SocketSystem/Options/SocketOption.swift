@@ -1,10 +1,10 @@
 import Glibc
 
-// An option is a value. It says where the kernel keeps the option, and converts between a Swift value and the kernel's
-// bytes. A value outside of the option's range is refused here with an explanation, not by the kernel with EINVAL.
+// An option is a value. It says where the kernel keeps the option, and converts between a Swift value and the kernel's bytes. A value
+// outside of the option's range is refused here with an explanation, not by the kernel with EINVAL.
 //
-// Some options (the type of service, the time to live) have one name for IPv4 and one for IPv6. An IPv6 socket that
-// serves both families sends each packet with the option of the packet's family, so both options are set.
+// Some options (the type of service, the time to live) have one name for IPv4 and one for IPv6. An IPv6 socket that serves both families
+// sends each packet with the option of the packet's family, so both options are set.
 
 /// A socket option whose value has a Swift type: setsockopt(2), getsockopt(2), socket(7), tcp(7), ip(7).
 ///
@@ -16,7 +16,7 @@ import Glibc
 /// To use an option without a name here, pass its numbers, which `import Glibc` defines:
 /// `SocketOption<Int32>(level: SOL_SOCKET, name: SO_INCOMING_CPU)`.
 public struct SocketOption<Value: Sendable>: Sendable {
-  /// The name of the option in error messages.
+  /// For error messages.
   package let name: String
   private let option: KernelOption
   /// The greatest size of the kernel's value, in bytes.
@@ -36,7 +36,6 @@ public struct SocketOption<Value: Sendable>: Sendable {
     self.decode = decode
   }
 
-  /// Sets the option on a socket: setsockopt(2).
   package func set(_ value: Value, on socket: BorrowedDescriptor) throws(SocketOptionError) {
     let bytes = try encode(value)
     if case .single(let rawOption) = option, rawOption.blocksOnClose(with: bytes) {
@@ -50,7 +49,6 @@ public struct SocketOption<Value: Sendable>: Sendable {
     }
   }
 
-  /// Returns the option's value on a socket: getsockopt(2).
   package func value(on socket: BorrowedDescriptor) throws(SocketOptionError) -> Value {
     do {
       return decode(try socket.get(option.optionToRead(on: socket), atMost: size))
@@ -60,15 +58,12 @@ public struct SocketOption<Value: Sendable>: Sendable {
   }
 }
 
-/// The error of an option that was not set or read.
 package enum SocketOptionError: Error {
-  /// The value is outside of the option's range. The text says why.
+  /// The text says why.
   case outOfRange(String)
-  /// The kernel refused.
   case system(SystemError)
 }
 
-/// The option or options of the kernel behind a `SocketOption`.
 enum KernelOption: Sendable {
   case single(RawOption)
   case perFamily(ipv4: RawOption, ipv6: RawOption)
@@ -77,7 +72,7 @@ enum KernelOption: Sendable {
     .perFamily(ipv4: option(true), ipv6: option(false))
   }
 
-  /// Returns the options to set: every option that affects a packet of the socket.
+  /// Every option that affects a packet of the socket.
   fileprivate func optionsToSet(on socket: BorrowedDescriptor) throws(SystemError) -> [RawOption] {
     guard case .perFamily(let ipv4, let ipv6) = self else { return [try optionToRead(on: socket)] }
     switch try socket.get(.domain) {
@@ -87,7 +82,7 @@ enum KernelOption: Sendable {
     }
   }
 
-  /// Returns the option to read: the one for packets to the socket's peer.
+  /// The option for packets to the socket's peer.
   fileprivate func optionToRead(on socket: BorrowedDescriptor) throws(SystemError) -> RawOption {
     switch self {
     case .single(let option): return option

@@ -73,7 +73,6 @@ public struct TCPInfo: Hashable, Sendable {
 }
 
 extension BorrowedDescriptor {
-  /// Reads the kernel's information about the connection: getsockopt(2) of TCP_INFO.
   package func tcpInfo() throws(SystemError) -> TCPInfo {
     let (result, info) = CurrentSystem.of(number) { $0.tcpInfo(of: number) }
     guard let info else { throw SystemError(call: "getsockopt", errno: -result) }
@@ -106,7 +105,6 @@ extension TCPInfo {
 }
 
 extension TCPInfo {
-  /// Creates the information about a simulated connection.
   package init(
     state: State, roundTripTime: Duration, roundTripTimeVariation: Duration, segmentSize: Int,
     unacknowledgedSegments: Int, retransmittedSegments: Int, bytesAcknowledged: Int, bytesReceived: Int,
@@ -132,6 +130,5 @@ extension TCPInfo {
 }
 
 extension TCPInfo.State {
-  /// The number of LISTEN.
   package static var listening: UInt8 { 10 }
 }

@@ -1,7 +1,6 @@
 import Glibc
 
-/// Returns the nanoseconds of CLOCK_BOOTTIME: clock_gettime(2). `ContinuousClock` reads this clock on Linux. It
-/// continues while the machine sleeps.
+/// `ContinuousClock` reads this clock on Linux. It continues while the machine sleeps.
 package func continuousNanoseconds() -> Int64 {
   var time = timespec()
   // SAFETY: `time` is valid for the call.
@@ -9,7 +8,7 @@ package func continuousNanoseconds() -> Int64 {
   return Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
 }
 
-/// Returns the nanoseconds since 1970 of CLOCK_REALTIME: clock_gettime(2). The clock may jump when it is set.
+/// Since 1970. The clock may jump when it is set.
 package func realtimeNanoseconds() -> Int64 {
   var time = timespec()
   // SAFETY: `time` is valid for the call.

@@ -1,24 +1,17 @@
 import Glibc
 
-/// The identity, the environment and the limits of this process.
 package enum CurrentProcess {
-  /// The process ID: getpid(2).
   package static var id: Int32 { getpid() }
-
-  /// The effective user ID: geteuid(2).
   package static var userID: UInt32 { geteuid() }
 
-  /// Returns a variable of the environment, or `nil` if it is not set: getenv(3).
-  ///
-  /// The C library has no lock around the environment. No other thread may change it at the same moment.
+  /// getenv(3). The C library has no lock around the environment. No other thread may change it at the same moment.
   package static func variable(_ name: String) -> String? {
     // SAFETY: the text that is found ends with a NUL, and is copied before anything else is done.
     guard let value = unsafe getenv(name) else { return nil }
     return unsafe String(cString: value)
   }
 
-  /// The first port that any user may listen on: `net.ipv4.ip_unprivileged_port_start` in ip(7). It is 1024 if the
-  /// kernel does not report it.
+  /// `net.ipv4.ip_unprivileged_port_start` in ip(7), or 1024 if the kernel does not report it.
   package static var lowestUnprivilegedPort: Int {
     // SAFETY: the text is valid for the call.
     let number = unsafe open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_RDONLY | O_CLOEXEC)

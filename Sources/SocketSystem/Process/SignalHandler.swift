@@ -1,15 +1,13 @@
 internal import CLinux
 import Glibc
 
-/// The handler of the signals that the program takes over: sigaction(2). It counts how often each of them arrives, and wakes the
-/// thread that waits for its eventfd.
+/// The handler of the signals that the program takes over: sigaction(2). It counts how often each of them arrives, and wakes the thread
+/// that waits for its eventfd.
 ///
 /// Call these functions on one thread at a time. Other code may change the handling of a signal at any time.
 enum SignalHandler {
-  /// Creates the eventfd(2) that the handler writes to.
-  ///
-  /// - Returns: The descriptor. Never close it after a signal was taken over, because a handler may still write to it.
-  /// - Throws: The error of eventfd(2), for example `EMFILE`.
+  /// Creates the eventfd(2) that the handler writes to. Never close it after a signal was taken over, because a handler may still write
+  /// to it.
   static func makeEvent() throws(SystemError) -> OwnedDescriptor {
     let result = clinux_eventfd_create()
     if result < 0 { throw SystemError(call: "eventfd", errno: -result) }
@@ -18,7 +16,6 @@ enum SignalHandler {
     return event
   }
 
-  /// Blocks the calling thread until a signal has arrived since the last call: poll(2), read(2).
   static func wait(for event: borrowing OwnedDescriptor) {
     var poll = pollfd(fd: event.number, events: Int16(POLLIN), revents: 0)
     var count: UInt64 = 0
@@ -27,10 +24,8 @@ enum SignalHandler {
     _ = unsafe read(event.number, &count, 8)
   }
 
-  /// Takes a signal over from the code that has handled it, or from the kernel's default.
-  ///
-  /// - Parameter signal: Its number, 1 to 31, which is not taken over yet.
-  /// - Throws: The error of sigaction(2): `EINVAL` for SIGKILL and SIGSTOP.
+  /// Takes a signal, 1 to 31, over from the code that has handled it, or from the kernel's default. It must not be taken over yet. Throws
+  /// `EINVAL` for SIGKILL and SIGSTOP.
   static func take(_ signal: Int32) throws(SystemError) {
     let result = clinux_signal_take(signal)
     if result < 0 { throw SystemError(call: "sigaction", errno: -result) }
@@ -42,9 +37,8 @@ enum SignalHandler {
   /// Makes a signal end this process with the status 128 + `signal`, if it has the default handling and that ends processes.
   static func makeFatal(_ signal: Int32) { _ = clinux_signal_make_fatal(signal) }
 
-  /// The number of times that a signal has arrived while it was taken over.
+  /// Counts the arrivals while the signal was taken over.
   static func count(of signal: Int32) -> UInt64 { clinux_signal_count(signal) }
 
-  /// Sends a signal to this process: kill(2).
   static func raise(_ signal: Int32) { kill(getpid(), signal) }
 }

@@ -1,12 +1,11 @@
 /// Delivers the signals that the program has taken over. There is one, because the handling of a signal is a property of the process.
 ///
-/// The signal's handler counts and writes to an eventfd. A thread waits for the eventfd and delivers. The first subscription
-/// starts it. It does not run code of the user, so it delivers however busy the program is. `SignalSubscriptions` says who hears of which
-/// signal.
+/// The signal's handler counts and writes to an eventfd. A thread, which the first subscription starts, waits for the eventfd and
+/// delivers. It does not run code of the user, so it delivers however busy the program is.
 package final class SignalHub: Sendable {
   package static let shared = SignalHub()
 
-  /// Called for each arrival, on the hub's thread or the one that ends a subscription. It must be short.
+  /// Called for each arrival, on the hub's thread or the one that changes the subscriptions. It must be short.
   package typealias Receiver = @Sendable (ProcessSignal) -> Void
 
   private struct State {
@@ -21,15 +20,9 @@ package final class SignalHub: Sendable {
 
   package init(isFirstProcess: Bool = CurrentProcess.id == 1) { self.isFirstProcess = isFirstProcess }
 
-  /// Takes over signals. When this returns, they have no other effect.
-  ///
-  /// - Parameters:
-  ///   - signals: The signals.
-  ///   - limit: The number of arrivals after which the subscription ends, and the previous handling is restored; `nil` for no limit.
-  ///     The next arrival has the previous effect. If that is to end the process, it does so in the first process of a container, too.
-  ///   - receiver: Called for each arrival.
-  /// - Returns: The subscription. When it is cancelled or dropped, the previous handling is restored.
-  /// - Throws: The error of eventfd(2) or pthread_create(3).
+  /// Takes over signals. When this returns, they have no other effect. After `limit` arrivals, or when the subscription is cancelled or
+  /// dropped, the previous handling is restored; `nil` is no limit. The arrival after the last has the previous effect. If that is to end
+  /// the process, it does so in the first process of a container, too. Throws the error of eventfd(2) or pthread_create(3).
   package func subscribe(
     to signals: Set<ProcessSignal>, endingAfter limit: Int? = nil, _ receiver: @escaping Receiver
   ) throws(SystemError) -> SignalSubscription {
@@ -55,7 +48,7 @@ package final class SignalHub: Sendable {
     return SignalSubscription(id, of: self)
   }
 
-  /// Ends a subscription, once. Signals that arrived before are delivered.
+  /// Signals that arrived before are delivered.
   fileprivate func remove(_ id: UInt64) {
     let arrivals = state.withLock { state in
       let arrivals = deliver(&state)
@@ -82,9 +75,7 @@ package final class SignalHub: Sendable {
     }
   }
 
-  /// Finds out what has arrived, and restores the signals that no subscription names any more.
-  ///
-  /// - Returns: The calls to make without the lock.
+  /// Returns the calls to make without the lock.
   private func deliver(_ state: inout State) -> [@Sendable () -> Void] {
     let (arrivals, toRestore) = state.subscriptions.deliver(count: Self.count)
     Self.restore(toRestore, makingFatal: isFirstProcess)
@@ -107,7 +98,7 @@ package final class SignalHub: Sendable {
   private static func count(_ signal: ProcessSignal) -> UInt64 { SignalHandler.count(of: signal.rawValue) }
 }
 
-/// A part of the program that has taken over signals, until it is cancelled or dropped.
+/// Signals stay taken over until it is cancelled or dropped.
 package final class SignalSubscription: Sendable {
   private let id: UInt64
   private let hub: SignalHub

@@ -1,22 +1,22 @@
-// Which parts of the program have taken over which signals, as a pure state machine. It never calls the kernel. `SignalHub` takes
-// signals over and restores them as it says.
+// Which parts of the program have taken over which signals, as a pure state machine. It never calls the kernel. `SignalHub` takes signals
+// over and restores them as it says.
 //
 //    not taken over ──first subscription──▶ taken over ──last subscription ends──▶ not taken over
 //
 // Invariants:
 // - A signal is taken over while a subscription names it.
-// - Every subscription that names a signal hears of each arrival since the subscription began, once, until it ends. If more than 64
-//   arrivals of one signal are found together, the further ones are dropped.
-// - An arrival that no subscription hears of is not lost: the signal is raised again after its previous handling was restored.
-// - What a subscription hears of one signal is in order. Signals that are delivered together are in the order of their numbers,
+// - Every subscription that names a signal gets each arrival since the subscription began, once, until it ends. If more than 64 arrivals
+//   of one signal are found together, the further ones are dropped.
+// - An arrival that no subscription gets is not lost: the signal is raised again after its previous handling was restored.
+// - A subscription gets the arrivals of one signal in order. Signals that are delivered together are in the order of their numbers,
 //   because the kernel does not say which was first.
 
-/// The subscriptions to signals. `Receiver` is what the owner of the machine keeps with each.
+/// `Receiver` is what the owner of the machine keeps with each subscription.
 struct SignalSubscriptions<Receiver> {
   typealias ID = UInt64
 
-  /// A signal to restore, and how often it had arrived when that was delivered. If it has arrived more often when it is restored,
-  /// raise it once again.
+  /// A signal to restore, and how often it had arrived when that was delivered. If it has arrived more often when it is restored, raise
+  /// it once again.
   struct Restoration: Hashable {
     let signal: ProcessSignal
     let delivered: UInt64
@@ -25,7 +25,7 @@ struct SignalSubscriptions<Receiver> {
   private struct Subscription {
     let id: ID
     let signals: Set<ProcessSignal>
-    /// The number of arrivals after which it ends; `nil` for no limit.
+    /// The number of arrivals that are left; `nil` for no limit.
     var limit: Int?
     let receiver: Receiver
   }
@@ -35,17 +35,10 @@ struct SignalSubscriptions<Receiver> {
   private var delivered: [ProcessSignal: UInt64] = [:]
   private var nextID: ID = 0
 
-  /// The signals that are taken over.
   var taken: Set<ProcessSignal> { Set(delivered.keys) }
 
-  /// Adds a subscription. Deliver what has arrived before you call this.
-  ///
-  /// - Parameters:
-  ///   - signals: The signals that it names.
-  ///   - limit: The number of arrivals after which it ends, at least 1; `nil` for no limit.
-  ///   - receiver: Who hears of them.
-  ///   - count: Returns how often a signal has arrived.
-  /// - Returns: Its number, and the signals to take over now.
+  /// Deliver what has arrived before you call this. `limit` is at least 1; `nil` is no limit. `count` returns how often a signal has
+  /// arrived. `toTake` are the signals to take over now.
   mutating func add(
     _ signals: Set<ProcessSignal>, endingAfter limit: Int?, _ receiver: Receiver, count: (ProcessSignal) -> UInt64
   ) -> (id: ID, toTake: [ProcessSignal]) {
@@ -56,19 +49,14 @@ struct SignalSubscriptions<Receiver> {
     return (nextID, toTake)
   }
 
-  /// Removes a subscription. It does nothing if the subscription has ended before.
-  ///
-  /// - Parameter id: Its number.
-  /// - Returns: The signals to restore now.
+  /// Returns the signals to restore now. It does nothing if the subscription has ended before.
   mutating func remove(_ id: ID) -> [Restoration] {
     subscriptions.removeAll { $0.id == id }
     return dropUnused()
   }
 
-  /// Finds out what has arrived since the last call.
-  ///
-  /// - Parameter count: Returns how often a signal has arrived.
-  /// - Returns: Each signal that arrived, as often as it arrived, with all its receivers; and the signals to restore now.
+  /// Finds out what has arrived since the last call. Returns each signal that arrived, as often as it arrived, with all its receivers;
+  /// and the signals to restore now.
   mutating func deliver(
     count: (ProcessSignal) -> UInt64
   ) -> (arrivals: [(signal: ProcessSignal, receivers: [Receiver])], toRestore: [Restoration]) {
@@ -89,7 +77,7 @@ struct SignalSubscriptions<Receiver> {
     return (arrivals, dropUnused())
   }
 
-  /// Returns who hears of one arrival, and ends the subscriptions for which it was the last.
+  /// Returns the receivers of one arrival, and ends the subscriptions for which it was the last.
   private mutating func hear(_ signal: ProcessSignal) -> [Receiver] {
     var receivers: [Receiver] = []
     for index in subscriptions.indices where subscriptions[index].signals.contains(signal) {
@@ -107,6 +95,6 @@ struct SignalSubscriptions<Receiver> {
     }
   }
 
-  /// The most arrivals of one signal that are delivered together. No program needs more, and a flood of signals must not take memory.
+  /// No program needs more, and a flood of signals must not take memory.
   static var mostAtOnce: UInt64 { 64 }
 }

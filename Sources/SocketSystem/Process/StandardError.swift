@@ -1,11 +1,10 @@
 import Glibc
 
-/// The program's standard error: stderr(3). No caller ever waits for its reader.
+/// The program's standard error: stderr(3). No caller ever waits for its reader. A thread writes the lines, and ends when no line is
+/// left. A pipe without a reader does not end the process by SIGPIPE.
 ///
-/// A thread writes the lines, and ends when no line is left. A pipe without a reader does not end the process by SIGPIPE.
-///
-/// Lines are dropped if descriptor 2 cannot be the standard error that the program was given, because the program has closed it
-/// and something else has its number now.
+/// Lines are dropped if descriptor 2 cannot be the standard error that the program was given, because the program has closed it and
+/// something else has its number now.
 package enum StandardError {
   private struct Queue {
     var lines: [[UInt8]] = []
@@ -16,11 +15,8 @@ package enum StandardError {
   private static var longestLine: Int { 1_000 }
   private static var longestQueue: Int { 100 }
 
-  /// Writes one line soon: write(2).
-  ///
-  /// The line is dropped if 100 lines wait already. Line breaks and other ASCII control characters within it are replaced by spaces.
-  ///
-  /// - Parameter line: The line. It is cut after 1,000 bytes.
+  /// Writes one line soon, cut after 1,000 bytes. It is dropped if 100 lines wait already. ASCII control characters, such as line breaks,
+  /// are replaced by spaces.
   package static func write(line: String) {
     var bytes = line.utf8.prefix(longestLine).map { $0 < 32 || $0 == 127 ? UInt8(ascii: " ") : $0 }
     bytes.append(UInt8(ascii: "\n"))
@@ -38,7 +34,7 @@ package enum StandardError {
     }
   }
 
-  /// Takes the next line out; `nil` if no line is left, and then the thread ends.
+  /// When it returns `nil`, the thread ends.
   private static func next() -> [UInt8]? {
     queue.withLock { queue in
       if !queue.lines.isEmpty { return queue.lines.removeFirst() }
@@ -47,8 +43,8 @@ package enum StandardError {
     }
   }
 
-  /// Whether descriptor 2 is a connection to another host, or an object of the kernel such as an epoll instance. It may be a
-  /// unix socket, which leads to the system's log.
+  /// Whether descriptor 2 is a connection to another host, or an object of the kernel such as an epoll instance. It may be a unix socket,
+  /// which leads to the system's log.
   private static var isSomethingElse: Bool {
     let kind = try? FileKind(of: STDERR_FILENO)
     if kind == .other { return true }

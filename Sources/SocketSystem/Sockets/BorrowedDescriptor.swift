@@ -1,22 +1,17 @@
 import Glibc
 
-/// A borrowed socket, for the calls on it. Another value owns the descriptor, and must live at least as long.
-///
-/// Each method makes one system call and has its name.
+/// A borrowed socket. Another value owns the descriptor, and must live at least as long.
 package struct BorrowedDescriptor: Sendable {
-  /// The number of the descriptor in this process.
   package let number: Int32
 
   package init(_ number: Int32) { self.number = number }
 }
 
 extension OwnedDescriptor {
-  /// Creates a nonblocking stream socket that child processes do not inherit: socket(2).
   package static func streamSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
     try socket(family: family, type: Int32(SOCK_STREAM.rawValue))
   }
 
-  /// Creates a nonblocking datagram socket that child processes do not inherit: socket(2).
   package static func datagramSocket(family: Int32) throws(SystemError) -> OwnedDescriptor {
     try socket(family: family, type: Int32(SOCK_DGRAM.rawValue))
   }
@@ -27,26 +22,22 @@ extension OwnedDescriptor {
 }
 
 extension BorrowedDescriptor {
-  /// Makes a call on the descriptor in the system that it belongs to. `name` is the call's name.
+  /// Makes a call in the system that the descriptor belongs to. `name` is the call's name.
   @inline(__always)
   @discardableResult
   func call(_ name: String, _ body: (any SystemCalls) -> Int32) throws(SystemError) -> Int32 {
     try check(CurrentSystem.of(number, body), name)
   }
 
-  /// Binds the socket to an address: bind(2). The unnamed unix address asks for an abstract name that the kernel chooses: "autobind" in
-  /// unix(7).
+  /// The unnamed unix address asks for an abstract name that the kernel chooses: "autobind" in unix(7).
   package func bind(to address: SocketAddress) throws(SystemError) { try call("bind") { $0.bind(number, to: address) } }
 
-  /// Listens for connections: listen(2).
   package func listen(backlog: Int32) throws(SystemError) {
     try call("listen") { $0.listen(number, backlog: backlog) }
   }
 
-  /// Begins to connect: connect(2). The socket is nonblocking, so the call does not wait.
-  ///
-  /// - Returns: Whether the socket is connected already, which is common for unix sockets. If not, it becomes writable
-  ///   when the attempt has ended.
+  /// Returns whether the socket is connected already, which is common for unix sockets. If not, it becomes writable when the attempt has
+  /// ended.
   package func connect(to address: SocketAddress) throws(SystemError) -> Bool {
     let result = CurrentSystem.of(number) { $0.connect(number, to: address) }
     if result == -EINPROGRESS { return false }
@@ -54,80 +45,65 @@ extension BorrowedDescriptor {
     return true
   }
 
-  /// Disconnects the datagram socket from its peer: connect(2) to AF_UNSPEC.
+  /// Of a datagram socket: connect(2) to AF_UNSPEC.
   package func disconnect() throws(SystemError) { try call("connect") { $0.disconnect(number) } }
 
   /// Resets the connection of a TCP socket now, and discards unsent bytes: connect(2) to AF_UNSPEC. The peer sees a reset even while
   /// another process has a duplicate of the descriptor, for which close(2) sends nothing.
   package func reset() throws(SystemError) { try call("connect") { $0.reset(number) } }
 
-  /// Accepts a connection, which is nonblocking: accept4(2). Returns `nil` if none waits.
   package func accept() throws(SystemError) -> Accepted? {
     let (result, peer) = CurrentSystem.of(number) { $0.accept(number) }
     if result == -EAGAIN { return nil }
     return Accepted(descriptor: OwnedDescriptor(owning: try check(result, "accept4")), peer: peer)
   }
 
-  /// A connection from accept4(2).
   package struct Accepted: ~Copyable {
-    /// The descriptor of the connection.
     package let descriptor: OwnedDescriptor
-    /// The address of the peer, or `nil` if the kernel did not report it.
+    /// `nil` if the kernel did not report it.
     package let peer: SocketAddress?
 
-    /// Takes out the descriptor.
     package consuming func take() -> OwnedDescriptor { descriptor }
   }
 
-  /// Shuts down the sending side: shutdown(2). The peer sees the end of the stream after the bytes sent.
   package func shutdownWriting() throws(SystemError) {
     try call("shutdown") { $0.shutdown(number, how: Int32(SHUT_WR)) }
   }
 
-  /// Shuts down both sides: shutdown(2). The peer sees the end of the stream after the bytes sent. The peer of a unix
-  /// socket can send nothing more. Bytes that the peer sent before can still be received.
+  /// The peer sees the end of the stream after the bytes sent. The peer of a unix socket can send nothing more. Bytes that the peer sent
+  /// before can still be received.
   package func shutdownBoth() throws(SystemError) {
     try call("shutdown") { $0.shutdown(number, how: Int32(SHUT_RDWR)) }
   }
 
-  /// Returns the socket's own address: getsockname(2).
   package func localAddress() throws(SystemError) -> SocketAddress? {
     let (result, address) = CurrentSystem.of(number) { $0.address(of: number, isPeer: false) }
     try check(result, "getsockname")
     return address
   }
 
-  /// Returns the peer's address: getpeername(2).
   package func remoteAddress() throws(SystemError) -> SocketAddress? {
     let (result, address) = CurrentSystem.of(number) { $0.address(of: number, isPeer: true) }
     try check(result, "getpeername")
     return address
   }
 
-  /// Makes a socket from elsewhere nonblocking, and keeps child processes from inheriting it: fcntl(2).
+  /// For a socket from elsewhere, which child processes then do not inherit either: fcntl(2).
   package func makeNonblocking() throws(SystemError) { try call("fcntl") { $0.prepare(number, nonblocking: true) } }
 
-  /// Keeps child processes from inheriting the socket: fcntl(2).
   package func closeOnExec() throws(SystemError) { try call("fcntl") { $0.prepare(number, nonblocking: false) } }
 
-  /// Returns the number of bytes that wait to be received: FIONREAD of ioctl(2).
   package func receivableBytes() -> Int { CurrentSystem.of(number) { $0.receivableBytes(number) } }
 
-  /// Returns whether bytes wait to be received: recv(2) with MSG_PEEK.
-  ///
-  /// FIONREAD cannot tell after an urgent byte. On a TCP socket that was read up to such a byte it says 0, whatever came after the
-  /// byte. On a unix socket it counts the urgent byte, which recv(2) skips.
+  /// recv(2) with MSG_PEEK. FIONREAD cannot tell after an urgent byte. On a TCP socket that was read up to such a byte it says 0,
+  /// whatever came after the byte. On a unix socket it counts the urgent byte, which recv(2) skips.
   package func hasReceivableBytes() -> Bool { CurrentSystem.of(number) { $0.hasReceivableBytes(number) } }
 
-  /// Returns the number of bytes that wait to be sent or acknowledged: SIOCOUTQ of ioctl(2), tcp(7). An end of the
-  /// stream that was sent counts as one byte until it is acknowledged.
+  /// SIOCOUTQ of ioctl(2), tcp(7). An end of the stream that was sent counts as one byte until it is acknowledged.
   package func unacknowledgedBytes() -> Int { CurrentSystem.of(number) { $0.unacknowledgedBytes(number) } }
 
-  /// Returns the number of connections that wait for accept4(2) on this listening socket: tcpi_unacked of TCP_INFO.
-  ///
-  /// - Parameter most: The result if connections wait but the kernel does not report their number, as for a unix
-  ///   socket.
-  /// - Returns: The number of connections that wait.
+  /// The connections that wait for accept4(2): tcpi_unacked of TCP_INFO. The result is `most` if connections wait but the kernel does not
+  /// report their number, as for a unix socket.
   package func waitingConnections(atMost most: Int) -> Int {
     if let info = try? tcpInfo() { return info.unacknowledgedSegments }
     return CurrentSystem.of(number) { $0.isReadable(number) } ? most : 0

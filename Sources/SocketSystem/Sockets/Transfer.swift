@@ -1,17 +1,15 @@
 import Glibc
 
-/// The result of one nonblocking transfer.
 package enum Transfer {
-  /// This number of bytes was moved. Zero from a receive means the end of the stream.
+  /// Zero from a receive means the end of the stream.
   case bytes(Int)
   /// Nothing can be moved before the next readiness event.
   case wouldBlock
-  /// The call failed, and retrying it does not help.
+  /// Retrying the call does not help.
   case failed(SystemError)
 }
 
 extension BorrowedDescriptor {
-  /// Receives bytes into `memory`: recv(2).
   func receive(into memory: UnsafeMutableRawBufferPointer) -> Transfer {
     // SAFETY: the caller's memory is valid for its count during the call.
     let received = unsafe appending(to: memory) { output in
@@ -20,17 +18,12 @@ extension BorrowedDescriptor {
     return Self.transfer(received, "recv")
   }
 
-  /// Receives at most `count` bytes and appends them directly to `buffer`: recv(2).
   package func receive(appendingTo buffer: inout [UInt8], atMost count: Int) -> Transfer {
     receive(appendingTo: &buffer, atMost: count, peeking: false)
   }
 
-  /// Copies at most `count` bytes that have arrived, which stay in the socket: recv(2) with MSG_PEEK.
-  ///
-  /// - Parameters:
-  ///   - buffer: Receives the bytes; what was in it is removed.
-  ///   - count: The most bytes to copy, at least 1.
-  /// - Returns: The number of bytes copied; `.bytes(0)` at the end of the stream.
+  /// recv(2) with MSG_PEEK: the bytes stay in the socket. They replace what was in `buffer`. `count` is at least 1. `.bytes(0)` is the
+  /// end of the stream.
   package func peek(into buffer: inout [UInt8], atMost count: Int) -> Transfer {
     buffer = []
     return receive(appendingTo: &buffer, atMost: count, peeking: true)
@@ -45,36 +38,31 @@ extension BorrowedDescriptor {
     return Self.transfer(received, "recv")
   }
 
-  /// Sends bytes: send(2) with MSG_NOSIGNAL.
   package func send(_ bytes: Span<UInt8>) -> Transfer {
     Self.transfer(CurrentSystem.of(number) { $0.send(number, bytes) }, "send")
   }
 
-  /// Sends several pieces in one call, the first from `offset` on: sendmsg(2) with MSG_NOSIGNAL.
-  ///
-  /// It sends at most `maximumPieces` pieces. The others wait for the next call.
+  /// Sends at most `maximumPieces` pieces in one call, the first from `offset` on. The others wait for the next call.
   package func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer {
     assert((0...(pieces.first?.count ?? 0)).contains(offset), "the first piece is skipped beyond its end")
     let pieces = pieces.prefix(Self.maximumPieces)
     return Self.transfer(CurrentSystem.of(number) { $0.send(number, gathering: pieces, skipping: offset) }, "sendmsg")
   }
 
-  /// The most pieces that one gathered send takes. Each piece costs a stack frame.
+  /// Each piece costs a stack frame.
   package static var maximumPieces: Int { 64 }
 
-  /// Sends at most `count` bytes of the file from `offset` on: sendfile(2).
   package func send(file: borrowing OwnedDescriptor, from offset: Int, count: Int) -> FileTransfer {
     let file = file.number
     return CurrentSystem.of(number) { $0.send(number, file: file, from: offset, count: count) }
   }
 
-  /// Sends a datagram to an address, or to the connected peer: sendto(2) or send(2), with MSG_NOSIGNAL.
+  /// `nil` is the connected peer.
   package func send(_ bytes: Span<UInt8>, to address: SocketAddress?) -> Transfer {
     Self.transfer(CurrentSystem.of(number) { $0.send(number, bytes, to: address) }, "sendto")
   }
 
-  /// Sends bytes and a descriptor: sendmsg(2) with MSG_NOSIGNAL. There must be at least one byte. The descriptor
-  /// travels with the first byte.
+  /// There must be at least one byte. The descriptor travels with the first byte.
   package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing OwnedDescriptor) -> Transfer {
     let passed = descriptor.number
     return Self.transfer(CurrentSystem.of(number) { $0.send(number, bytes, passing: passed) }, "sendmsg")

@@ -5,24 +5,23 @@ import Glibc
 package protocol SimulatedSystem: SystemCalls {
   /// The number that a descriptor has in its program, which is below the limit.
   func localNumber(of number: Int32) -> Int32
-  /// The local number that the next descriptor of the program would get; `nil` if the limit is reached.
+  /// For the next descriptor of the program; `nil` if the limit is reached.
   var nextLocalNumber: Int32? { get }
-  /// The inode number of the file that bind(2) made for a unix socket; `nil` if there is no such file. A simulation has no other files.
+  /// Of the file that bind(2) made for a unix socket; `nil` if there is no such file. A simulation has no other files.
   func inode(of path: UnixPath) -> UInt64?
 
-  /// sendmsg(2) of a datagram, to an address or to the connected peer.
+  /// sendmsg(2); `nil` is the connected peer.
   func send(
     _ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata?,
     passing descriptors: [Int32]
   ) -> Int
-  /// recvmsg(2) of a datagram, with room for `most` descriptors.
+  /// recvmsg(2), with room for `most` descriptors.
   func receiveDatagram(_ number: Int32, descriptors most: Int) -> (result: Int32, datagram: ReceivedDatagram?)
 }
 
-/// A datagram that a simulated socket received.
 package struct ReceivedDatagram {
   package let bytes: [UInt8]
-  /// The sender's address, in the form that programs of the socket's family see; `nil` for a unix socket without a name.
+  /// In the form that programs of the socket's family see; `nil` for a unix socket without a name.
   package let address: SocketAddress?
   package let metadata: DatagramMetadata
   package let rights: ReceivedRights
@@ -58,7 +57,7 @@ extension SimulatedSystem {
 
   package func hasReceivableBytes(_ number: Int32) -> Bool { receivableBytes(number) > 0 }
 
-  /// Sends the pieces one after the other. The sum is what one call would have sent.
+  /// The sum is what one call would have sent.
   package func send(_ number: Int32, gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Int {
     var sum = 0
     var skipped = offset
@@ -73,7 +72,6 @@ extension SimulatedSystem {
     return sum
   }
 
-  /// Reads a part of the file and sends it.
   package func send(_ number: Int32, file: Int32, from offset: Int, count: Int) -> FileTransfer {
     do throws(SystemError) {
       let bytes = try Linux().read(file, from: offset, atMost: min(count, 65_536))

@@ -1,5 +1,4 @@
-// The one seam to the system. Every call on a socket goes to a system: to Linux, to a simulation, or to a decorator of either.
-// `CurrentSystem` is the one place that chooses.
+// Every call on a socket goes to a system: to Linux, to a simulation, or to a decorator of either. `CurrentSystem` chooses it.
 //
 // Invariants:
 // - A result that is a number is that of the system call, or `-errno` if the call failed, as the kernel itself returns it. The callers in
@@ -17,53 +16,46 @@ package protocol SystemCalls {
 
   // MARK: Descriptors
 
-  /// socket(2): `type` is SOCK_STREAM or SOCK_DGRAM.
+  /// `type` is SOCK_STREAM or SOCK_DGRAM.
   func socket(family: Int32, type: Int32) -> Int32
-  /// close(2).
   func close(_ number: Int32)
   /// fcntl(2) with F_DUPFD_CLOEXEC.
   func duplicate(_ number: Int32) -> Int32
   /// fcntl(2): makes a descriptor from elsewhere nonblocking, or closed on exec only.
   func prepare(_ number: Int32, nonblocking: Bool) -> Int32
-  /// The descriptor is closed elsewhere from now on: another reactor has it.
+  /// Another reactor has the descriptor from now on, and closes it.
   func forget(_ number: Int32)
-  /// getrlimit(2) of RLIMIT_NOFILE, for the program whose code runs. From now on `isReserved` knows this limit.
+  /// getrlimit(2) of RLIMIT_NOFILE, for the program whose code runs. From now on `isReserved` uses this limit.
   func readDescriptorLimit() -> Int
-  /// Whether a new descriptor is in the reserve of its program: see `DescriptorReserve`.
   func isReserved(_ number: Int32) -> Bool
   /// Whether the next descriptor of the program that has this one would leave the reserve free.
   func leavesReserve(_ number: Int32) -> Bool
 
   // MARK: Sockets
 
-  /// bind(2). The unnamed unix address asks for any free abstract name.
+  /// The unnamed unix address asks for any free abstract name.
   func bind(_ number: Int32, to address: SocketAddress) -> Int32
-  /// listen(2).
   func listen(_ number: Int32, backlog: Int32) -> Int32
-  /// connect(2): `-EINPROGRESS` if the attempt continues.
+  /// `-EINPROGRESS` if the attempt continues.
   func connect(_ number: Int32, to address: SocketAddress) -> Int32
   /// connect(2) with AF_UNSPEC, of a datagram socket.
   func disconnect(_ number: Int32) -> Int32
   /// Resets the connection of a TCP socket: connect(2) with AF_UNSPEC. The peer sees a reset even if other descriptors refer to the socket.
   func reset(_ number: Int32) -> Int32
-  /// accept4(2): the new descriptor and the address of its peer.
   func accept(_ number: Int32) -> (result: Int32, peer: SocketAddress?)
-  /// shutdown(2), with SHUT_WR or SHUT_RDWR.
+  /// With SHUT_WR or SHUT_RDWR.
   func shutdown(_ number: Int32, how: Int32) -> Int32
-  /// getsockname(2), or getpeername(2).
   func address(of number: Int32, isPeer: Bool) -> (result: Int32, address: SocketAddress?)
-  /// poll(2) with POLLIN: whether the socket is readable now.
   func isReadable(_ number: Int32) -> Bool
 
   // MARK: Streams
 
   /// recv(2). Appends at most `limit` bytes, and no more than there is room for; with `peeking`, the bytes stay.
   func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool) -> Int
-  /// send(2).
   func send(_ number: Int32, _ bytes: Span<UInt8>) -> Int
   /// sendmsg(2) of at most `BorrowedDescriptor.maximumPieces` pieces, the first from `offset` on.
   func send(_ number: Int32, gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Int
-  /// sendfile(2): sends at most `count` bytes of a file of Linux from `offset` on.
+  /// sendfile(2). `file` is a descriptor of Linux.
   func send(_ number: Int32, file: Int32, from offset: Int, count: Int) -> FileTransfer
   /// sendmsg(2) with SCM_RIGHTS. The descriptor travels with the first byte.
   func send(_ number: Int32, _ bytes: Span<UInt8>, passing descriptor: Int32) -> Int
@@ -71,7 +63,7 @@ package protocol SystemCalls {
   func receive(_ number: Int32, into memory: inout OutputSpan<UInt8>) -> (count: Int, rights: ReceivedRights)
   /// ioctl(2) with FIONREAD.
   func receivableBytes(_ number: Int32) -> Int
-  /// Whether bytes wait to be received: recv(2) with MSG_PEEK.
+  /// recv(2) with MSG_PEEK.
   func hasReceivableBytes(_ number: Int32) -> Bool
   /// ioctl(2) with SIOCOUTQ.
   func unacknowledgedBytes(_ number: Int32) -> Int
@@ -88,69 +80,56 @@ package protocol SystemCalls {
   func changeMembership(
     _ number: Int32, joins: Bool, group: IPAddress, source: IPAddress?, interface: UInt32
   ) -> Int32
-  /// getsockopt(2) with MCAST_MSFILTER: whether a socket is in a group on an interface, for a source if there is one.
+  /// getsockopt(2) with MCAST_MSFILTER.
   func isMember(_ number: Int32, of group: IPAddress, source: IPAddress?, interface: UInt32) -> Bool
-  /// recvmsg(2) with MSG_ERRQUEUE: the next error that a host or router reported; `nil` if the queue is empty.
+  /// recvmsg(2) with MSG_ERRQUEUE; `nil` if the queue is empty.
   func takeReportedError(_ number: Int32) -> ReportedError?
 
   // MARK: Options
 
-  /// setsockopt(2) of an option whose value is an `int`.
   func setOption(_ option: RawOption, of number: Int32, to value: Int32) -> Int32
-  /// setsockopt(2).
   func setOption(_ option: RawOption, of number: Int32, to value: [UInt8]) -> Int32
-  /// getsockopt(2) of an option whose value is an `int`.
   func option(_ option: RawOption, of number: Int32) -> (result: Int32, value: Int32)
-  /// getsockopt(2): at most `count` bytes.
   func option(_ option: RawOption, of number: Int32, atMost count: Int) -> (result: Int32, value: [UInt8])
   /// getsockopt(2) with TCP_INFO.
   func tcpInfo(of number: Int32) -> (result: Int32, info: TCPInfo?)
 
   // MARK: Events
 
-  /// Makes a poller for sockets of this system.
-  ///
-  /// - Parameter wake: A simulation calls it when events wait that did not before, and when its poller is woken, because nothing waits in it.
-  ///   Linux does not use it.
-  /// - Returns: The poller.
-  /// - Throws: The error of the system, for example if no descriptor is free.
+  /// A simulation calls `wake` when events wait that did not before, and when its poller is woken, because nothing waits in it. Linux
+  /// does not use it. Throws, for example, if no descriptor is free.
   func makePoller(_ wake: @escaping @Sendable () -> Void) throws(SystemError) -> any Poller
 
   // MARK: The files of unix sockets
 
   /// stat(2), or lstat(2) for a link itself; `nil` if the call fails.
   func status(of path: UnixPath, followingLinks: Bool) -> FileStatus?
-  /// Holds the file at a path, so that no other file gets its identity: open(2) with O_PATH; `nil` if nothing is there.
+  /// open(2) with O_PATH; `nil` if nothing is there.
   func hold(_ path: UnixPath) throws(SystemError) -> HeldFile?
-  /// open(2) of a directory that is to be locked.
   func openDirectory(_ path: UnixPath) -> Int32
   /// fchmod(2) of a socket that is not bound: the permissions of its file.
   func setPermissions(of number: Int32, to permissions: UInt16) -> Int32
-  /// connect(2) of a new datagram socket. No fault hits it.
-  ///
-  /// - Parameter path: The path of a socket's file.
-  /// - Returns: `-ECONNREFUSED` if no program has the socket open, `-EPROTOTYPE` if it is a stream socket, 0 if it is a datagram socket, or
-  ///   another error of connect(2).
-  /// - Throws: The error of socket(2).
+  /// connect(2) of a new datagram socket to the file of a socket. `-ECONNREFUSED` if no program has the socket open, `-EPROTOTYPE` if it
+  /// is a stream socket, 0 if it is a datagram socket, or another error of connect(2). Simulated faults do not affect it. Throws the
+  /// error of socket(2).
   func probe(_ path: UnixPath) throws(SystemError) -> Int32
-  /// unlink(2).
   func unlink(_ path: UnixPath) -> Int32
-  /// The same path from the root on: getcwd(3).
+  /// From the root on: getcwd(3).
   func absolute(_ path: UnixPath) -> UnixPath
 
   // MARK: Names
 
-  /// getaddrinfo(3): the addresses of a host for stream sockets, each once, with port 0, at least one.
+  /// getaddrinfo(3) for stream sockets: each address once, with port 0, at least one.
   func addresses(of name: String, isIPv4: Bool) throws(NameLookupError) -> [SocketAddress]
   /// getifaddrs(3), in the order of the indexes.
   func interfaces() throws(SystemError) -> [NetworkInterface]
 }
 
-/// The descriptors that came with a message: SCM_RIGHTS.
+/// SCM_RIGHTS.
 package struct ReceivedRights {
-  /// The descriptors. The receiver has to close them.
+  /// The receiver has to close them.
   package var numbers: [Int32] = []
-  /// Whether some were lost, because there was no room or no free number for them: MSG_CTRUNC.
+  /// Some were lost, because there was no room or no free number for them: MSG_CTRUNC.
   package var areTruncated = false
 
   package init() {}

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A condition variable: pthread_cond_init(3). A thread waits for it with `Locked.wait(for:until:)`.
+/// pthread_cond_init(3). A thread waits for it with `Locked.wait(for:until:)`.
 @safe package final class Condition: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is made for many threads.
   private let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -18,13 +18,13 @@ import Glibc
     unsafe condition.deallocate()
   }
 
-  /// Wakes one waiting thread: pthread_cond_signal(3). Call this after the value has changed.
+  /// Wakes one waiting thread. Call this after the value has changed.
   package func signal() {
     // SAFETY: the condition is initialised by `init` and lives as long as this object.
     unsafe pthread_cond_signal(condition)
   }
 
-  /// Releases the lock, waits, and takes the lock again: pthread_cond_wait(3). May return without a signal.
+  /// The wait may end without a signal.
   fileprivate func wait(with lock: Lock) {
     // SAFETY: as above, and the caller holds the lock.
     unsafe pthread_cond_wait(condition, lock.mutex)
@@ -32,12 +32,8 @@ import Glibc
 }
 
 extension Locked {
-  /// Blocks the calling thread until `take` returns a value.
-  ///
-  /// - Parameters:
-  ///   - condition: The condition that is signalled when the value changes. Only one thread may wait for it at a time.
-  ///   - take: Called with the value while the lock is held: at once, and after each signal. `nil` continues the wait.
-  /// - Returns: What `take` returned.
+  /// Blocks the calling thread until `take` returns a value. Calls `take` with the lock held: at once, and after each signal of the
+  /// condition, for which only one thread may wait at a time.
   package func wait<Result>(for condition: Condition, until take: (inout Value) -> Result?) -> Result {
     lock.lock()
     defer { lock.unlock() }

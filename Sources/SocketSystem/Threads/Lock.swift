@@ -1,9 +1,6 @@
 import Glibc
 
-/// A mutual exclusion lock: pthread_mutex_init(3).
-///
-/// It is a pthread mutex, not `Synchronization.Mutex`, because on Linux the thread sanitizer understands only the
-/// former.
+/// A pthread mutex, not `Synchronization.Mutex`, because on Linux the thread sanitizer understands only the former.
 @safe package final class Lock: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is made for many threads.
   let mutex: UnsafeMutablePointer<pthread_mutex_t>
@@ -22,11 +19,9 @@ import Glibc
   }
 
   // SAFETY: the mutex is initialised by `init` and lives as long as the lock.
-  /// Waits for the lock and takes it.
   package func lock() { unsafe pthread_mutex_lock(mutex) }
 
   // SAFETY: as above.
-  /// Releases the lock.
   package func unlock() { unsafe pthread_mutex_unlock(mutex) }
 }
 
@@ -36,17 +31,13 @@ package final class Locked<Value>: @unchecked Sendable {
   @usableFromInline let lock: Lock
   @usableFromInline var value: Value
 
-  /// Protects `value` by a lock.
-  ///
-  /// - Parameters:
-  ///   - value: The value to protect.
-  ///   - lock: The lock. Several values that are rarely used can share one.
+  /// Several values that are rarely used can have the same lock.
   package init(_ value: sending Value, with lock: Lock = Lock()) {
     self.value = value
     self.lock = lock
   }
 
-  /// Runs `body` with the value while the lock is held. Keep `body` short, and call nothing in it that may lock too.
+  /// Keep `body` short, and call nothing in it that may lock too.
   @inlinable
   package func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
     lock.lock()

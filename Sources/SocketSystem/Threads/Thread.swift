@@ -1,18 +1,13 @@
 internal import CLinux
 import Glibc
 
-/// Starts a detached thread: pthread_create(3).
+/// Starts a detached thread: pthread_create(3). Tools such as `top -H` show its name, which is cut after 15 bytes. Throws `EAGAIN` if
+/// there are too many threads.
 ///
-/// The thread blocks the signals that the threads of Swift's pool block: all but SIGPIPE, SIGPROF and those that a fault of
-/// the running code raises. So the handlers of other signals run on the program's own threads. Threads and processes that code
-/// on this thread starts inherit the mask, and the pool starts its threads on whatever thread adds a job. With more signals
-/// blocked, code on those threads would lose its backtrace and its handlers, and its child processes would survive a pipe
-/// that has no reader.
-///
-/// - Parameters:
-///   - name: The name that tools such as `top -H` show. It is cut after 15 bytes.
-///   - body: The work of the thread. The thread ends when it returns.
-/// - Throws: The error of pthread_create(3), for example `EAGAIN` if there are too many threads.
+/// The thread blocks the signals that the threads of Swift's pool block: all but SIGPIPE, SIGPROF and those that a fault of the running
+/// code raises. So the handlers of other signals run on the program's own threads. Threads and processes that code on this thread starts
+/// inherit the mask, and the pool starts its threads on whatever thread adds a job. With more signals blocked, code on those threads
+/// would lose its backtrace and its handlers, and its child processes would survive a pipe that has no reader.
 package func startThread(name: String, body: @escaping @Sendable () -> Void) throws(SystemError) {
   var blocked = sigset_t()
   var before = sigset_t()
@@ -24,8 +19,8 @@ package func startThread(name: String, body: @escaping @Sendable () -> Void) thr
   unsafe pthread_sigmask(SIG_BLOCK, &blocked, &before)
   defer { unsafe pthread_sigmask(SIG_SETMASK, &before, nil) }
 
-  // Detached from the start: the address sanitizer does not learn of pthread_detach(3), so it would keep the ended thread, not scan
-  // a later one with the same thread ID, and report what only that one refers to as leaked.
+  // Detached from the start: the address sanitizer does not learn of pthread_detach(3), so it would keep the ended thread, not scan a
+  // later one with the same thread ID, and report what only that one refers to as leaked.
   var attributes = pthread_attr_t()
   // SAFETY: the attributes are valid for the calls.
   unsafe pthread_attr_init(&attributes)
@@ -51,10 +46,10 @@ package func startThread(name: String, body: @escaping @Sendable () -> Void) thr
   }
 }
 
-/// Returns a number that distinguishes the calling thread from all other living threads: pthread_self(3).
+/// No other living thread has the number: pthread_self(3).
 package func currentThread() -> UInt { UInt(pthread_self()) }
 
-/// Returns the number of processors that the calling thread may use: sched_getaffinity(2).
+/// For the calling thread: sched_getaffinity(2).
 package func usableProcessors() -> Int { Int(clinux_usable_processors()) }
 
 private final class ThreadBody: Sendable {

@@ -1,17 +1,15 @@
 internal import CLinux
 
-/// A thread-local reference: for each thread, the object that the thread works for, or none.
+/// For each thread, the object that the thread works for, if there is one.
 @safe package struct ThreadLocal<Object: AnyObject>: Sendable {
-  /// The numbers of the existing references.
   package enum Number: Int32, Sendable { case loop, worker, system }
 
   private let number: Int32
 
-  /// Creates the reference with this number. Only objects of this class may use the number.
+  /// Only objects of this class may use the number.
   package init(_ number: Number) { self.number = number.rawValue }
 
-  /// The calling thread's object. The reference does not retain it, so the code that sets it must also clear it in
-  /// time.
+  /// The calling thread's object. The reference does not retain it, so the code that sets it must also clear it in time.
   package var object: Object? {
     get {
       // SAFETY: the object lives until the reference is cleared, and no other class uses this number.
