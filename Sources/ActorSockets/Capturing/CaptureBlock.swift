@@ -2,15 +2,14 @@
 //
 // A block is its type, its length, its body, options, and its length again. Bodies and options are padded to multiples of 4 bytes.
 
-/// Encodes the blocks of a capture file.
 package enum CaptureBlock {
-  /// The direction of a packet: the first two bits of epb_flags.
+  /// The first two bits of epb_flags.
   package enum Direction: UInt32 {
     case inbound = 1
     case outbound = 2
   }
 
-  /// The beginning of a file with one interface: a Section Header Block and an Interface Description Block.
+  /// A Section Header Block and an Interface Description Block.
   package static var header: [UInt8] {
     var section: [UInt8] = []
     section.append(little: 0x1a2b_3c4d as UInt32)
@@ -31,14 +30,7 @@ package enum CaptureBlock {
     return block(0x0a0d_0d0a, section) + block(1, interface)
   }
 
-  /// Encodes a packet: an Enhanced Packet Block.
-  ///
-  /// - Parameters:
-  ///   - packet: The packet, which begins with the IP header.
-  ///   - time: The time in nanoseconds since 1970.
-  ///   - direction: The direction of the packet.
-  ///   - comment: A text for people. It is cut after 65,535 bytes.
-  /// - Returns: The block.
+  /// An Enhanced Packet Block. The time is in nanoseconds since 1970. The comment is a text for people; it is cut after 65,535 bytes.
   package static func packet(_ packet: [UInt8], at time: Int64, _ direction: Direction, comment: String?) -> [UInt8] {
     var body: [UInt8] = []
     body.reserveCapacity(packet.count + 64 + (comment?.utf8.count ?? 0))
@@ -55,13 +47,7 @@ package enum CaptureBlock {
     return block(6, body)
   }
 
-  /// Encodes the numbers of packets: an Interface Statistics Block.
-  ///
-  /// - Parameters:
-  ///   - recorded: The number of packets in the file.
-  ///   - dropped: The number of packets that are not in the file.
-  ///   - time: The time in nanoseconds since 1970.
-  /// - Returns: The block, which always has the same length.
+  /// An Interface Statistics Block, which always has the same length. The time is in nanoseconds since 1970.
   static func statistics(recorded: Int, dropped: Int, at time: Int64) -> [UInt8] {
     var body: [UInt8] = []
     body.append(little: 0 as UInt32)
@@ -104,7 +90,7 @@ extension [UInt8] {
     for byte in 0..<(Number.bitWidth / 8) { append(UInt8(truncatingIfNeeded: number >> Number(8 * byte))) }
   }
 
-  /// A time of a block: its upper half goes first.
+  /// The upper half goes first.
   fileprivate mutating func append(time: Int64) {
     append(little: UInt32(truncatingIfNeeded: time >> 32))
     append(little: UInt32(truncatingIfNeeded: time))

@@ -6,11 +6,10 @@ internal import SocketSystem
 //
 // - `begin` makes the three packets of a TCP handshake. Before it and after the end, nothing is recorded.
 // - Each side counts its bytes from its initial sequence number, modulo 2^32. A SYN and a FIN count as one byte.
-// - Every packet acknowledges everything that the other side has sent before.
+// - Every packet except the first SYN acknowledges everything that the other side has sent before.
 // - A side that has finished sends nothing more. It may still be reset.
 // - Bytes that do not fit into one packet are split. Only the last packet has the flag PSH.
 
-/// Makes the packets of a connection. A value without a clock: bytes in, packets out.
 struct CapturedConversation {
   enum Side {
     case local, remote
@@ -18,7 +17,6 @@ struct CapturedConversation {
     fileprivate var other: Side { self == .local ? .remote : .local }
   }
 
-  /// A packet and the side that sent it.
   struct Packet {
     let sender: Side
     let bytes: [UInt8]
@@ -28,7 +26,6 @@ struct CapturedConversation {
     case waiting, open, ended
   }
 
-  /// What one side has sent.
   private struct State {
     var end: CapturedEnd
     /// The sequence number of the next byte.
@@ -42,16 +39,9 @@ struct CapturedConversation {
   private let isAccepted: Bool
   private let largestPayload: Int
 
-  /// Whether nothing more is recorded.
   var hasEnded: Bool { phase == .ended }
 
-  /// Creates the conversation of a connection that is not up yet.
-  ///
-  /// - Parameters:
-  ///   - local: The local end.
-  ///   - remote: The peer's end, of the same address family.
-  ///   - isAccepted: Whether the peer connected.
-  ///   - sequence: The initial sequence numbers of the local and the remote side.
+  /// Both ends are of the same address family. `sequence` holds the initial sequence numbers.
   init(local: CapturedEnd, remote: CapturedEnd, isAccepted: Bool, sequence: (local: UInt32, remote: UInt32)) {
     self.local = State(end: local, next: sequence.local)
     self.remote = State(end: remote, next: sequence.remote)
@@ -61,7 +51,6 @@ struct CapturedConversation {
 
   // MARK: Events
 
-  /// The connection is up.
   mutating func begin() -> [Packet] {
     guard phase == .waiting else { return [] }
     phase = .open
@@ -72,7 +61,6 @@ struct CapturedConversation {
     ]
   }
 
-  /// A side has sent bytes.
   mutating func sent(_ bytes: Span<UInt8>, by side: Side) -> [Packet] {
     guard phase == .open, !self[side].hasFinished else { return [] }
     var packets: [Packet] = []
@@ -87,7 +75,6 @@ struct CapturedConversation {
     return packets
   }
 
-  /// A side sends no more.
   mutating func finished(by side: Side) -> [Packet] {
     guard phase == .open, !self[side].hasFinished else { return [] }
     let packet = packet(from: side, [.finish, .acknowledge])
@@ -96,7 +83,6 @@ struct CapturedConversation {
     return [packet]
   }
 
-  /// A side has reset the connection.
   mutating func reset(by side: Side) -> [Packet] {
     guard phase == .open else { return [] }
     phase = .ended

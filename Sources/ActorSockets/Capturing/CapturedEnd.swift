@@ -1,6 +1,5 @@
 package import SocketSystem
 
-/// An address and a port of a captured packet.
 package struct CapturedEnd: Equatable {
   /// 4 bytes for IPv4, 16 bytes for IPv6. Both ends of a packet have the same length.
   package var address: [UInt8]
@@ -8,18 +7,9 @@ package struct CapturedEnd: Equatable {
 }
 
 extension CapturedEnd {
-  /// Returns the ends of a connection in a capture. Ends without IP addresses get stand-ins.
-  ///
-  /// The stand-ins are addresses for documentation: RFC 3849. The end that connected has `2001:db8:0:1:` followed by the
-  /// connection's number, and the port 49152. The end that accepted has `2001:db8:0:2:`, the number, and the port 49153. So each
-  /// connection has addresses of its own.
-  ///
-  /// - Parameters:
-  ///   - local: The local address.
-  ///   - remote: The peer's address.
-  ///   - number: The number of the connection.
-  ///   - isAccepted: Whether the peer connected.
-  /// - Returns: The local end and the remote end.
+  /// If one end has no IP address, both get stand-ins, which are addresses for documentation: RFC 3849. The end that connected has
+  /// `2001:db8:0:1:` followed by the connection's number, and the port 49152. The end that accepted has `2001:db8:0:2:`, the number, and
+  /// the port 49153. So each connection has addresses of its own.
   static func ends(
     local: SocketAddress?, remote: SocketAddress?, number: UInt64, isAccepted: Bool
   ) -> (local: CapturedEnd, remote: CapturedEnd) {
@@ -35,7 +25,6 @@ extension CapturedEnd {
     return isAccepted ? (accepting, connecting) : (connecting, accepting)
   }
 
-  /// Creates the end with an address; `nil` for a unix address.
   package init?(_ address: SocketAddress) {
     switch address {
     case .ipv4(let ipv4, let port): self.init(address: ipv4.bytes, port: port)

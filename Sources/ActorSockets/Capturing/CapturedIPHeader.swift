@@ -1,30 +1,24 @@
 internal import SocketSystem
 
-/// The IP header of a captured packet: RFC 791, RFC 8200. The checksums of the protocols above it need its addresses, too.
+/// RFC 791, RFC 8200. The checksums of the protocols above IP need the addresses, too.
 package struct CapturedIPHeader {
   package var source: [UInt8]
   package var destination: [UInt8]
-  /// The number of the protocol above IP: 6 for TCP.
+  /// 6 for TCP.
   package var protocolNumber: UInt8
-  /// The time to live, or the hop limit.
   package var hopLimit: UInt8 = 64
-  /// The type of service, or the traffic class.
   package var trafficClass: UInt8 = 0
 
-  /// Creates the header of a packet between two addresses of the same length.
+  /// Both addresses have the same length.
   package init(source: [UInt8], destination: [UInt8], protocolNumber: UInt8) {
     self.source = source
     self.destination = destination
     self.protocolNumber = protocolNumber
   }
 
-  /// The number of bytes of the header, for addresses of this length.
   static func length(_ addressLength: Int) -> Int { addressLength == 4 ? 20 : 40 }
 
-  /// Encodes the header.
-  ///
-  /// - Parameter length: The number of bytes behind it.
-  /// - Returns: The header, with its checksum if it has one.
+  /// `length` is the number of bytes after the header.
   package func encoded(_ length: Int) -> [UInt8] {
     if source.count == 16 {
       let first = 6 << 28 | UInt32(trafficClass) << 20
@@ -41,14 +35,13 @@ package struct CapturedIPHeader {
     return header
   }
 
-  /// The checksum of what is behind the header, together with a pseudo header of the addresses, the protocol and the length.
+  /// The checksum of the bytes after the header and of a pseudo header: the addresses, the protocol and the length.
   package func checksum(of bytes: Span<UInt8>) -> UInt16 {
     let pseudo =
       UInt64(protocolNumber) + UInt64(bytes.count) + Self.sum(of: source.span) + Self.sum(of: destination.span)
     return Self.checksum(pseudo + Self.sum(of: bytes))
   }
 
-  /// The checksum of bytes: RFC 1071.
   package static func checksum(of bytes: Span<UInt8>) -> UInt16 { checksum(sum(of: bytes)) }
 
   /// The sum of the 16-bit words, the last of which may lack a byte: RFC 1071.

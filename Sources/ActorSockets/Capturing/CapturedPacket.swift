@@ -3,9 +3,7 @@
 
 internal import SocketSystem
 
-/// A TCP segment without its bytes.
 package struct CapturedPacket {
-  /// The flags of a TCP header.
   package struct Flags: OptionSet {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -19,17 +17,17 @@ package struct CapturedPacket {
   package var source: CapturedEnd
   package var destination: CapturedEnd
   package var sequence: UInt32
-  /// The next byte that is expected from the other side. Not sent without the flag `acknowledge`.
+  /// The next byte that is expected from the other side. Sent as 0 without the flag `acknowledge`.
   package var acknowledgement: UInt32
   package var flags: Flags
-  /// The window, in units of the scale. The largest window by default, so that no segment is beyond it.
+  /// In units of the scale. The largest window by default, so that no segment is beyond it.
   package var window: UInt16
-  /// What a SYN says about later windows: they count in units of 2 to the power of this, RFC 7323.
+  /// Announced by a SYN: later windows count in units of 2 to the power of this, RFC 7323.
   package var windowScale: UInt8
-  /// What a SYN says about the most bytes of a segment; `nil` for what fits into the largest packet.
+  /// The most bytes of a segment, announced by a SYN; `nil` for what fits into the largest packet.
   package var segmentSize: UInt16?
 
-  /// The number of bytes of the largest packet, IP header included.
+  /// In bytes, with the IP header.
   static let largest = 65_535
   private static let tcpHeader = 20
 
@@ -47,10 +45,8 @@ package struct CapturedPacket {
     self.segmentSize = segmentSize
   }
 
-  /// The largest number of bytes that a packet between addresses of this length carries.
   static func largestPayload(addressLength: Int) -> Int { largest - CapturedIPHeader.length(addressLength) - tcpHeader }
 
-  /// Encodes the packet.
   package func encoded(_ payload: Span<UInt8>) -> [UInt8] {
     let options = flags.contains(.synchronize) ? handshakeOptions : []
     let header = CapturedIPHeader(source: source.address, destination: destination.address, protocolNumber: 6)

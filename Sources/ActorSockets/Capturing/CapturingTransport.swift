@@ -11,27 +11,18 @@ package import SocketSystem
 //   socket's end is found.
 // - The one of the socket records the end of the connection, because no other one knows whether it was reset. No bytes follow it.
 
-/// Records a stream in a capture.
 package final class CapturingTransport: StreamTransport, StreamRecording {
-  /// How the peer ended the connection.
   private enum PeerEnd {
     case finished, reset
   }
 
   private let base: any StreamTransport
   private let recorder: ConversationRecorder
-  /// The registration of the socket; `nil` for the transport of a layer.
+  /// `nil` for the transport of a layer.
   private let socket: Registration?
   private var isCarrying = false
   private var peerEnd: PeerEnd?
 
-  /// Returns the transport of a stream: a capturing one if the stream is captured, otherwise `base`.
-  ///
-  /// - Parameters:
-  ///   - base: The transport that moves the bytes.
-  ///   - recorder: The recorder; `nil` without a capture.
-  ///   - socket: The registration of the socket; `nil` for the transport of a layer.
-  /// - Returns: The transport.
   package static func around(
     _ base: any StreamTransport, _ recorder: ConversationRecorder?, socket: Registration? = nil
   ) -> any StreamTransport {
@@ -44,7 +35,7 @@ package final class CapturingTransport: StreamTransport, StreamRecording {
     self.socket = socket
   }
 
-  /// The connection may have been dropped, on any thread. The registration tells on the reactor's thread how it ends.
+  /// The last reference may be dropped on any thread. Only the reactor's thread knows how the connection ends.
   deinit {
     guard let socket, !recorder.hasEnded else { return }
     socket.reactor.submit { [recorder] in
@@ -134,7 +125,6 @@ package final class CapturingTransport: StreamTransport, StreamRecording {
 
   package func streamBroke(_ error: SocketError) { if error.code == .connectionReset { peerEnd = .reset } }
 
-  /// Records the end of the connection.
   private func end(resetting: Bool = false) {
     if socket == nil { return }
     switch peerEnd {

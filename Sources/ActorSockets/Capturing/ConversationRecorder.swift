@@ -1,8 +1,6 @@
 internal import SocketSystem
 
-/// Records one connection in a capture.
-///
-/// The transport of the connection and that of a layer above it share a recorder, so that both make one conversation.
+/// The transport of a connection and that of a layer above it share a recorder, so that both make one conversation.
 package final class ConversationRecorder: Sendable {
   private let capture: PacketCapture
   private let id: UInt64
@@ -11,7 +9,6 @@ package final class ConversationRecorder: Sendable {
   /// `nil` until the connection is up.
   private let conversation = Locked<CapturedConversation?>(nil)
 
-  /// Creates a recorder; `nil` without a capture.
   init?(_ capture: PacketCapture?, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
     guard let capture else { return nil }
     self.capture = capture
@@ -20,7 +17,7 @@ package final class ConversationRecorder: Sendable {
     self.isAccepted = isAccepted
   }
 
-  /// The connection is up: its addresses are known.
+  /// Called once the connection is up: only then are its addresses known.
   func begin() {
     let identity = identity.withLock { $0 }
     let ends = CapturedEnd.ends(
@@ -37,7 +34,6 @@ package final class ConversationRecorder: Sendable {
     }
   }
 
-  /// The most bytes of a connection's name and addresses in a comment.
   private static var longestName: Int { 1_000 }
 
   func sent(_ bytes: Span<UInt8>, by side: CapturedConversation.Side) {
@@ -48,12 +44,9 @@ package final class ConversationRecorder: Sendable {
 
   func reset(by side: CapturedConversation.Side) { record { $0?.reset(by: side) ?? [] } }
 
-  /// Whether nothing is left to record.
   var hasEnded: Bool { conversation.withLock { $0?.hasEnded ?? false } }
 
-  /// - Parameters:
-  ///   - comment: A comment for the first packet.
-  ///   - body: Returns the packets.
+  /// `comment` is for the first packet.
   private func record(comment: String? = nil, _ body: (inout CapturedConversation?) -> [CapturedConversation.Packet]) {
     let packets = conversation.withLock(body)
     if packets.isEmpty { return }

@@ -101,11 +101,9 @@ public final class PacketCapture: Sendable {
     return failure
   }
 
-  /// Records packets, or drops them.
   func append(_ blocks: [[UInt8]]) { if !blocks.isEmpty { file.append(blocks) } }
 }
 
-/// The calls that wait for the end of a capture.
 private struct CaptureWaiters {
   private var last: UInt64 = 0
   private var waiting: [UInt64: CheckedContinuation<Void, any Error>] = [:]

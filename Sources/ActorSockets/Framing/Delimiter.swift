@@ -94,7 +94,6 @@ public struct LengthPrefix: Hashable, Sendable {
     LengthPrefix(8, endianness, countsItself)
   }
 
-  /// Returns the length of the message that follows; `nil` if no message can have this length.
   func payloadLength(_ bytes: some Sequence<UInt8>) -> Int? {
     let value = UInt64(bigEndianBytes: endianness == .big ? Array(bytes) : bytes.reversed())
     guard let length = Int(exactly: value) else { return nil }
@@ -102,7 +101,6 @@ public struct LengthPrefix: Hashable, Sendable {
     return length >= width ? length - width : nil
   }
 
-  /// Returns the prefix for a message of `count` bytes; `nil` if the prefix is too short for this length.
   func encode(_ count: Int) -> [UInt8]? {
     let value = UInt64(count) + UInt64(countsItself ? width : 0)
     if width < 8, value >> (8 * UInt64(width)) != 0 { return nil }

@@ -10,12 +10,10 @@
 // The generic code is inlinable, so that the program's module has a specialized copy: a line by a parser takes 7,780 instructions,
 // and 10,400 without.
 
-/// A parser whose message type is not known.
 @usableFromInline
 package final class ErasedParser: Sendable {
   @usableFromInline typealias Run = @Sendable (Span<UInt8>, BatchLimits?, AnyObject?) -> ParseOutcome
 
-  /// The largest number of bytes of a message.
   let maximumLength: Int
   private let run: Run
 
@@ -32,22 +30,15 @@ package final class ErasedParser: Sendable {
     }
   }
 
-  /// Parses one message from the front of the bytes, or as many as there are.
-  ///
-  /// - Parameters:
-  ///   - bytes: All bytes that have arrived, from the first byte of the first message.
-  ///   - batch: The limits of a batch; `nil` for one message.
-  ///   - state: The state of an incomplete first message; `nil` if no call has seen its bytes.
-  /// - Returns: The messages, or why no message was found.
+  /// `bytes` begin with the first byte of the first message. `batch` is `nil` for one message, `state` if no call has seen its bytes.
   func parse(_ bytes: Span<UInt8>, _ batch: BatchLimits?, _ state: AnyObject?) -> ParseOutcome {
     run(bytes, batch, state)
   }
 }
 
-/// The largest number of messages in a batch, and the number of bytes behind which no further message begins.
+/// The largest number of messages in a batch, and the number of bytes after which no further message begins.
 @usableFromInline typealias BatchLimits = (frames: Int, bytes: Int)
 
-/// What a parser has made of the bytes of a stream.
 @usableFromInline
 package enum ParseOutcome {
   /// A message, as a `ParsedValue`.
@@ -59,18 +50,15 @@ package enum ParseOutcome {
   case failed(SocketError)
 }
 
-/// The result of a parser.
 @usableFromInline
 final class ParsedValue<Value: Sendable>: Sendable {
   @usableFromInline let value: Value
   @inlinable init(_ value: Value) { self.value = value }
 }
 
-/// The state of a parser in the middle of a message.
 @usableFromInline
 final class ParserState<Parser: MessageParser> {
   @usableFromInline var parser: Parser
-  /// The number of bytes that the parser consumed.
   @usableFromInline var consumed = 0
   @inlinable init(_ parser: Parser) { self.parser = parser }
 }
@@ -163,7 +151,6 @@ func parseMessage<Parser: MessageParser>(
 }
 
 extension SocketError {
-  /// The error of a read whose parser threw.
   @usableFromInline
   init(ofParser error: any Error) {
     self =

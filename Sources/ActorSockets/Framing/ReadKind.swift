@@ -1,4 +1,3 @@
-/// The kinds of reads.
 package enum ReadKind: Sendable {
   /// The bytes that are available, at least one.
   case any(upTo: Int)
@@ -12,32 +11,26 @@ package enum ReadKind: Sendable {
   case line(LineEnding, maximumLength: Int)
   /// A message with a length prefix, without the prefix.
   case message(LengthPrefix, maximumLength: Int)
-  /// A message that a parser of the program finds.
   case parse(ErasedParser)
   /// All messages of one of these kinds that are available, at least one.
   indirect case batch(of: ReadKind)
-  /// A borrow of the bytes, once more than this many are available.
+  /// A borrow of the bytes, once more than this many are available. -1 is the borrow of an upgrade.
   case borrow(moreThan: Int)
 }
 
-/// The result of a read.
 package enum ReadOutcome: Sendable {
-  /// Bytes.
   case bytes([UInt8])
-  /// A batch of messages.
   case messages([[UInt8]])
-  /// A batch of lines.
   case lines([String])
   /// What a parser has found: a `ParsedValue`.
   case parsed(any AnyObject & Sendable)
   /// The end of the stream, in reads for which it is not an error.
   case endOfStream
-  /// A borrow of the bytes.
   case borrow
 }
 
 extension ReadOutcome {
-  /// The operations that the read uses up of a connection's budget.
+  /// Counted in operations of a connection's budget.
   var cost: Int {
     switch self {
     case .messages(let messages): Self.cost(ofBatch: messages.count)
@@ -46,33 +39,29 @@ extension ReadOutcome {
     }
   }
 
-  /// The operations that a batch uses up of a connection's budget. A line of a batch costs a sixteenth of a line that has its own read.
+  /// A line of a batch costs a sixteenth of a line that has its own read.
   static func cost(ofBatch count: Int) -> Int { (count + 15) / 16 }
 }
 
-/// The outcome of an operation of either queue.
 package enum OperationOutcome: Sendable {
-  /// The result of a read.
   case read(ReadOutcome)
-  /// A write is done.
   case written
   /// The result of a receive; empty if the receive may borrow the datagrams.
   case datagrams([Datagram])
 }
 
 extension ReadKind {
-  /// Whether the read may find the end of the stream in place of its first byte.
+  /// Whether the end of the stream before the first byte is an outcome of the read, and no error.
   var mayFindEnd: Bool {
     switch self {
     case .any, .peek, .line, .message, .parse, .borrow(moreThan: 0...): true
-    // The borrow of an upgrade, which ends only with the stream.
+    // The borrow of an upgrade ends only with the stream.
     case .borrow: false
     case .exactly(_, let orEnd), .until(_, _, let orEnd): orEnd
     case .batch(let kind): kind.mayFindEnd
     }
   }
 
-  /// Whether code of the program finds the messages.
   var parses: Bool {
     switch self {
     case .parse, .batch(of: .parse): true
@@ -80,7 +69,6 @@ extension ReadKind {
     }
   }
 
-  /// Whether a loop may look ahead at further elements of this kind.
   var canLookAhead: Bool {
     switch self {
     case .exactly, .until, .line, .message, .parse: true
@@ -88,7 +76,7 @@ extension ReadKind {
     }
   }
 
-  /// Whether the bytes have a form, so that the stream is between two messages when such a read has got no byte.
+  /// Whether the stream is between two messages when such a read has got no byte.
   var isFramed: Bool {
     switch self {
     case .any, .peek, .borrow: false

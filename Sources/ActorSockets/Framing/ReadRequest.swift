@@ -151,7 +151,6 @@ extension ReadRequest {
     self.init(parser) { ($0 as? ParsedValue<Message>)?.value }
   }
 
-  /// `value` returns the message in what the parser has made.
   @usableFromInline
   init<Message>(_ parser: ErasedParser, _ value: @escaping @Sendable (AnyObject) -> Message?) where Value == Message? {
     self.init(.parse(parser)) { outcome in
@@ -181,8 +180,8 @@ extension ReadRequest {
 }
 
 extension ReadOutcome {
-  /// The elements of a batch, or of those that a sequence looks ahead at; `nil` if this is no batch. The queue has already made them of
-  /// this type, so the cast checks only the array's type, not each element.
+  /// `nil` if this is neither a batch nor what a sequence looks ahead at. The queue has already made the elements of this type, so the
+  /// cast checks only the array's type, not each element.
   func elements<Element: Sendable>() -> [Element]? {
     switch self {
     case .messages(let messages): messages as Any as? [Element]
@@ -192,7 +191,6 @@ extension ReadOutcome {
     }
   }
 
-  /// The bytes; `nil` at the end of the stream.
   var bytes: [UInt8]? {
     if case .bytes(let bytes) = self { bytes } else { nil }
   }

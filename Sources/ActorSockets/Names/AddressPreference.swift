@@ -26,7 +26,7 @@ public enum AddressPreference: Hashable, Sendable {
 }
 
 extension AddressPreference {
-  /// The families to look up, in the order in which they are tried.
+  /// In the order in which they are tried.
   var families: [AddressFamily] {
     switch self {
     case .any, .preferIPv6, .neutral: [.ipv6, .ipv4]
@@ -36,8 +36,7 @@ extension AddressPreference {
     }
   }
 
-  /// The number of addresses of the first family that are tried before the families alternate: RFC 8305, First Address Family
-  /// Count.
+  /// How many addresses of the first family are tried before the families alternate: RFC 8305, First Address Family Count.
   var firstFamilyCount: Int { isOpen ? 1 : 2 }
 
   /// How long to wait for the preferred family's addresses once the other family's are known, in nanoseconds.
@@ -48,7 +47,6 @@ extension AddressPreference {
 }
 
 extension SocketAddress {
-  /// The family of an IP address; `nil` for a unix socket.
   var addressFamily: AddressFamily? {
     switch self {
     case .ipv4: .ipv4

@@ -1,18 +1,10 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// An endpoint to bind to may resolve to several addresses. All of them get the same port, and this machine may lack some of
-// them.
-
 enum BoundSockets {
-  /// Creates a socket for each address.
-  ///
-  /// - Parameters:
-  ///   - wanted: The addresses, at least one. With port 0, all get the same free port.
-  ///   - canFallBack: Whether the IPv4 wildcard may replace the wildcard of both families if there is no IPv6.
-  ///   - make: Creates a socket, and returns it with its bound address.
-  /// - Returns: The sockets and their addresses. Addresses that this machine does not have are left out if there are others.
-  /// - Throws: An error if no socket could be created, or if creating one failed for another reason than a missing address.
+  /// Creates a socket for each address, of which there is at least one. With port 0, all get the same free port. Addresses that this
+  /// machine does not have are left out if there are others. `canFallBack`: the IPv4 wildcard may replace the wildcard of both families if
+  /// there is no IPv6. `make` returns a socket with its bound address.
   static func make(
     _ wanted: [SocketAddress], canFallBack: Bool,
     _ make: (SocketAddress) throws(SocketError) -> (Registration, SocketAddress)
@@ -36,7 +28,6 @@ enum BoundSockets {
     var addresses: [SocketAddress] = []
     var missing: SocketError?
     for address in wanted {
-      // All addresses share the port of the first one.
       let shared = addresses.first?.port.map { address.with(port: $0) } ?? address
       do throws(SocketError) {
         let (socket, bound) = try make(shared)

@@ -79,16 +79,14 @@ extension Endpoint {
     }
   }
 
-  /// Returns the name of a host as a peer knows it: `localhost` in place of `""` and `"loopback"`.
   package static func nameForPeers(_ name: String) -> String { HostName.forPeers(name) }
 
-  /// The start of connecting or sending: addresses, or a name to look up.
   enum Target {
     case addresses([SocketAddress])
     case name(String, port: UInt16)
   }
 
-  /// Returns the addresses to connect or send to, or the name to look up. Does not use the network.
+  /// Does not use the network.
   func connectTarget(_ operation: String = "connect") throws(SocketError) -> Target {
     switch self {
     case .unix(let path):
@@ -109,13 +107,8 @@ extension Endpoint {
     }
   }
 
-  /// Returns the addresses to listen on, to bind to or to connect from. All have the same port.
-  ///
-  /// - Parameters:
-  ///   - operation: The operation that errors name.
-  ///   - unknown: The code for a name that is neither an address nor an interface of this machine.
-  /// - Returns: The addresses, at least one.
-  /// - Throws: An error if there is no address.
+  /// The addresses to listen on, to bind to or to connect from, at least one. All have the same port. `unknown` is the code for a name that
+  /// is neither an address nor an interface of this machine.
   func listenAddresses(
     _ operation: String = "listen", unknown: SocketError.Code = .hostNotFound
   ) throws(SocketError) -> [SocketAddress] {
@@ -142,7 +135,7 @@ extension Endpoint {
     }
   }
 
-  /// Returns the addresses of an interface of this machine, at least one. Throws `missing` if there is no such interface.
+  /// Returns at least one address.
   private static func interface(
     _ name: String, _ operation: String, or missing: SocketError
   ) throws(SocketError) -> [SocketAddress] {
@@ -161,7 +154,6 @@ extension Endpoint {
 }
 
 extension UnixPath {
-  /// Parses a path. Throws `.invalidArgument` if it is not valid.
   fileprivate init(checking path: String) throws(SocketError) {
     do {
       self = try UnixPath(parsing: path)

@@ -20,7 +20,6 @@ internal import SocketSystem
 //      └───────────▶ failed ◀────────┘
 
 struct HappyEyeballs {
-  /// An attempt to connect to one address.
   struct Attempt: Equatable {
     let id: Int
     let address: SocketAddress
@@ -31,11 +30,9 @@ struct HappyEyeballs {
     case attempt(Attempt)
     /// Nothing to do until an event arrives or this instant is reached.
     case wait(until: Int64?)
-    /// Every attempt has failed, and no more addresses can arrive.
     case fail(SocketError)
   }
 
-  /// The state of one address family.
   private struct Family {
     let family: AddressFamily?
     var isAwaited: Bool
@@ -71,12 +68,11 @@ struct HappyEyeballs {
   /// The unix socket whose backlog was full at the last attempt.
   private var fullBacklog: SocketAddress?
 
-  /// Creates a state machine that waits for the addresses of a name, in each family that may be tried.
   init(awaiting preference: AddressPreference, attemptDelay: Int64) {
     self.init(awaiting: preference.families, of: preference, attemptDelay: attemptDelay)
   }
 
-  /// Creates a state machine that waits for the addresses of a name in some families of a preference, in this order.
+  /// The families are some or all of the preference's, in the order in which they are tried.
   init(awaiting families: [AddressFamily], of preference: AddressPreference, attemptDelay: Int64) {
     self.attemptDelay = max(attemptDelay, Self.shortestAttemptDelay)
     firstFamilyCount = preference.firstFamilyCount
@@ -84,7 +80,7 @@ struct HappyEyeballs {
     self.families = families.map { Family(family: $0, isAwaited: true) }
   }
 
-  /// Creates a state machine that has all its addresses. Addresses and families are preferred in the order given.
+  /// All addresses are known. They and their families are preferred in the order given.
   init(trying addresses: [SocketAddress], attemptDelay: Int64) {
     self.attemptDelay = max(attemptDelay, Self.shortestAttemptDelay)
     firstFamilyCount = 1
@@ -101,7 +97,6 @@ struct HappyEyeballs {
 
   // MARK: Events
 
-  /// The look-up of one family's addresses has ended.
   mutating func resolved(_ family: AddressFamily, _ outcome: Result<[SocketAddress], SocketError>, at now: Int64) {
     guard let index = families.firstIndex(where: { $0.family == family && $0.isAwaited }) else { return }
     families[index].isAwaited = false
@@ -114,7 +109,6 @@ struct HappyEyeballs {
     if index > 0, !families[index].untried.isEmpty { resolutionEnd = instant(now, plus: resolutionDelay) }
   }
 
-  /// An attempt has failed.
   mutating func failed(_ attempt: Attempt, _ error: SocketError, at now: Int64) {
     underWay.removeAll { $0 == attempt }
     failures.append(error)
@@ -149,7 +143,6 @@ struct HappyEyeballs {
 
   // MARK: Actions
 
-  /// Returns the next action.
   mutating func next(at now: Int64) -> Step {
     guard let index = nextFamily else {
       if underWay.isEmpty, !families.contains(where: \.isAwaited) { return .fail(outcome) }
@@ -166,12 +159,11 @@ struct HappyEyeballs {
     return .attempt(attempt)
   }
 
-  /// Returns when an address of this family may be tried, considering only the look-ups.
+  /// When an address of this family may be tried, considering only the look-ups.
   private func mayBegin(_ index: Int) -> Int64 {
     index > 0 && families[0].isAwaited && nextID == 0 ? resolutionEnd : .min
   }
 
-  /// The index of the family whose address is tried next; `nil` if no address is left.
   private var nextFamily: Int? {
     if families.isEmpty { return nil }
     if families[0].begun < firstFamilyCount, !families[0].untried.isEmpty { return 0 }
@@ -179,7 +171,7 @@ struct HappyEyeballs {
     return turns.first { !families[$0].untried.isEmpty }
   }
 
-  /// The addresses that are known and were not tried, the next one first.
+  /// The next one comes first.
   var untried: [SocketAddress] {
     families.indices.flatMap { families[(lastFamily + 1 + $0) % families.count].untried }
   }
@@ -189,7 +181,6 @@ struct HappyEyeballs {
   /// The errors that say that there is no way to an address.
   static let noWay: [SocketError.Code] = [.unreachable, .familyNotSupported, .addressNotAvailable]
 
-  /// The error when every attempt has failed.
   private var outcome: SocketError {
     if failures.isEmpty { return lookUpFailure }
     if failures.count == 1 { return failures[0] }
@@ -202,20 +193,14 @@ struct HappyEyeballs {
       detail: "none of \(failures.count) addresses answered: \(Self.list(failures))", causes: failures)
   }
 
-  /// Why there was no address to try. A name server's failure is preferred to "not found", because that server may know
-  /// addresses.
+  /// A name server's failure is preferred to "not found", because that server may know addresses.
   private var lookUpFailure: SocketError {
     let errors = families.compactMap(\.lookUpError)
     return errors.first { $0.code != .hostNotFound } ?? errors.first
       ?? SocketError(.hostNotFound, operation: "connect", detail: "the list of addresses to connect to is empty")
   }
 
-  /// Returns the error for connecting that timed out.
-  ///
-  /// - Parameters:
-  ///   - name: The name that is being looked up, if there is one.
-  ///   - limit: The limit, in words: "within 30 s".
-  /// - Returns: The error.
+  /// The name is `nil` if there was no look-up. The limit is in words: "within 30 s".
   func timedOut(lookingUp name: String?, _ limit: String) -> SocketError {
     if let fullBacklog {
       return SocketError(

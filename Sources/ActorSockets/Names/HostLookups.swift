@@ -12,7 +12,6 @@ import SocketSystem
 actor HostLookups: ReactorActor {
   typealias Outcome = Result<[SocketAddress], SocketError>
 
-  /// The look-ups of the whole process.
   static let shared = HostLookups(
     Reactor.ofProcess, maximumThreads: min(mostThreads, max(1, DescriptorReserve.refresh().limit / 4)),
     blockingLookUp: lookUp)
@@ -20,7 +19,7 @@ actor HostLookups: ReactorActor {
   /// The largest number of threads in the whole process. Each needs a descriptor, so there are fewer if the process may have few.
   static let mostThreads = 256
 
-  /// Looks up a name. Blocks the thread.
+  /// Blocks the thread.
   @Sendable static func lookUp(_ query: HostQuery) -> Outcome {
     do throws(NameLookupError) {
       return .success(try lookUpAddresses(of: query.name, isIPv4: query.family == .ipv4))
@@ -50,7 +49,6 @@ actor HostLookups: ReactorActor {
     if registration.needsToLeave { registration.reactor.submit { [registration] in registration.leave() } }
   }
 
-  /// Waits for the addresses. Cancellation ends the wait.
   func addresses(of query: HostQuery) async throws -> [SocketAddress] {
     let waiter = try ask(query, claimPlaceNow())
     let id = waiter.id
@@ -74,7 +72,6 @@ actor HostLookups: ReactorActor {
     proceed()
   }
 
-  /// Carries out what the schedule says.
   private func proceed() {
     while true {
       switch schedule.next(at: registration.reactor.now) {
@@ -133,7 +130,6 @@ extension HostLookups: EventHandler {
 }
 
 extension SocketError {
-  /// Creates the error for a failed getaddrinfo(3).
   init(_ error: NameLookupError, _ query: HostQuery) {
     switch error.cause {
     case .noAddress:

@@ -3,19 +3,15 @@ package import SocketSystem
 // The meaning of a text where a host is expected. Names are bytes: RFC 4343 compares letters of ASCII without regard to case, and
 // everything else exactly.
 
-/// The meaning of a host's name or address as text.
 package enum HostName: Equatable {
-  /// An empty text.
   case empty
   /// An address, in the one form that every program reads alike.
   case address(IPAddress)
   /// This machine: RFC 6761, section 6.3.
   case loopback
-  /// A name, which may be looked up.
   case name
   /// A text that can only be meant as an address and is not one, for example `127.1`; and why.
   case badAddress(String)
-  /// A text that is neither an address nor a name, and why.
   case badName(String)
 
   init(_ text: String) {
@@ -68,7 +64,6 @@ package enum HostName: Equatable {
 }
 
 extension HostName {
-  /// The loopback address of a family.
   static func loopback(_ family: AddressFamily, port: UInt16 = 0) -> SocketAddress {
     family == .ipv4 ? .ipv4(.loopback, port: port) : .ipv6(.loopback, port: port)
   }

@@ -1,4 +1,4 @@
-/// A name to look up in one address family. Names are compared byte by byte.
+/// Names are compared byte by byte.
 struct HostQuery: Hashable, Sendable {
   /// The domain that a name belongs to, for sharing threads: its last two parts, in lower case. Names of one domain usually depend on the
   /// same servers.

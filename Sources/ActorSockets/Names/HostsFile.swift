@@ -13,8 +13,8 @@ final class HostsFile: Sendable {
     self.switchPath = switchPath
   }
 
-  /// Returns the addresses of a name in both families, in the order of the file; `nil` if the file does not have the name, or if the system
-  /// asks another source first.
+  /// Returns addresses of both families, in the order of the file; `nil` if the file does not have the name, or if the system asks another
+  /// source first.
   func addresses(of name: String) -> [SocketAddress]? {
     guard let hosts = Self.read(path) else { return nil }
     let found = Self.addresses(of: name.hostNameBytes, in: hosts)
@@ -33,12 +33,7 @@ final class HostsFile: Sendable {
 
   // MARK: The formats
 
-  /// Returns the addresses that a text in the format of hosts(5) has for a name.
-  ///
-  /// - Parameters:
-  ///   - key: The name, as `hostNameBytes` returns it.
-  ///   - hosts: The text. A line that does not begin with an address is skipped.
-  /// - Returns: Each address once, with port 0.
+  /// The key is the name's `hostNameBytes`. A line that does not begin with an address is skipped. Returns each address once, with port 0.
   static func addresses(of key: [UInt8], in hosts: [UInt8]) -> [SocketAddress] {
     var found: [SocketAddress] = []
     for line in Lines(hosts) {
@@ -74,7 +69,7 @@ final class HostsFile: Sendable {
     return String(decoding: field, as: UTF8.self).hostNameBytes == key
   }
 
-  /// The lines of a text, as ranges without comments.
+  /// The lines are ranges without comments.
   private struct Lines: Sequence, IteratorProtocol {
     private let text: [UInt8]
     private var start = 0
@@ -89,7 +84,6 @@ final class HostsFile: Sendable {
     }
   }
 
-  /// The fields of a line, which white space divides.
   private struct Fields {
     private var rest: ArraySlice<UInt8>
 

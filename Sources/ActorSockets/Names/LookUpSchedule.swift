@@ -22,11 +22,9 @@ struct LookUpSchedule {
   enum Step: Equatable {
     /// Start a thread for this query; call `finished` when it is done.
     case begin(HostQuery)
-    /// Nothing to do until an event, or until this instant.
     case wait(until: Int64?)
   }
 
-  /// The look-ups that are prompt, at most.
   static let promptThreads = 8
   /// How long a look-up is prompt, in nanoseconds.
   static let promptTime: Int64 = 100_000_000
@@ -63,7 +61,6 @@ struct LookUpSchedule {
 
   // MARK: Events
 
-  /// A caller waits for this query.
   mutating func ask(_ query: HostQuery) {
     if running[query] != nil || queued[query] != nil { return }
     nextNumber += 1
@@ -73,7 +70,6 @@ struct LookUpSchedule {
     takeTurn(query.domain)
   }
 
-  /// No caller waits for this query any more.
   mutating func leave(_ query: HostQuery) {
     if running[query] != nil { running[query] = .min }
     guard let number = queued.removeValue(forKey: query), var domain = domains[query.domain] else { return }
@@ -84,15 +80,12 @@ struct LookUpSchedule {
     keep(domain, query.domain)
   }
 
-  /// A look-up has ended.
   mutating func finished(_ query: HostQuery) {
     isOutOfThreads = false
     stop(query)
   }
 
-  /// The system had no thread for this look-up, which begins when another one has ended.
-  ///
-  /// - Returns: False if no other one runs. Then the query is not known any more.
+  /// The look-up begins when another one has ended. Returns false if no other one runs; then the query is not known any more.
   mutating func foundNoThread(for query: HostQuery) -> Bool {
     stop(query)
     if running.isEmpty { return false }
@@ -120,7 +113,6 @@ struct LookUpSchedule {
 
   // MARK: Actions
 
-  /// Returns the next action.
   mutating func next(at now: Int64) -> Step {
     let free = isOutOfThreads ? 0 : maximumThreads - running.count
     if turns.isEmpty || free <= 0 { return .wait(until: nil) }

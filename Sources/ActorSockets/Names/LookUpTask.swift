@@ -11,7 +11,6 @@ final class LookUpTask: Sendable {
 
   private let orders: AsyncStream<Work?>.Continuation
 
-  /// Starts the task, which takes the task-local values of the caller.
   init() {
     let (orders, continuation) = AsyncStream.makeStream(of: Work?.self)
     self.orders = continuation
@@ -28,9 +27,7 @@ final class LookUpTask: Sendable {
 
   deinit { orders.finish() }
 
-  /// Runs this work. Any earlier work is cancelled.
   func run(_ work: @escaping Work) { orders.yield(work) }
 
-  /// Cancels the work that runs.
   func stop() { orders.yield(nil) }
 }

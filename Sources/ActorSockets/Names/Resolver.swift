@@ -33,7 +33,7 @@ public protocol Resolver: Sendable {
 /// of the same name and family are shared. Look-ups that take long do not hold up others: their number has a limit in the whole process
 /// and for each domain, see <doc:Limits>.
 public struct SystemResolver: Resolver {
-  /// What a test has put in the place of the machine's files and threads.
+  /// Replaces the machine's files and threads in tests.
   private final class Parts: Sendable {
     let hosts: HostsFile
     let lookUps: HostLookups
@@ -103,7 +103,7 @@ extension Resolver {
     return found
   }
 
-  /// Looks up the addresses of a name in several families at the same time, and passes each outcome on as soon as it is there.
+  /// Passes each outcome on as soon as it is known.
   func lookUp(
     _ name: String, in families: [AddressFamily],
     _ done: @escaping @Sendable (AddressFamily, HostLookups.Outcome) -> Void
@@ -113,7 +113,6 @@ extension Resolver {
     }
   }
 
-  /// Returns the outcome of a look-up, with any error as a `SocketError`.
   func outcome(of name: String, family: AddressFamily) async -> Result<[SocketAddress], SocketError> {
     do {
       let found = try await addresses(of: name, family: family)

@@ -2,12 +2,10 @@ internal import SocketSystem
 
 // Which address to connect from: a pure choice among the addresses that the user's endpoint resolves to.
 
-/// The addresses that a connection may use as its source.
 struct SourceAddresses {
   private let endpoint: Endpoint
   private let candidates: [SocketAddress]
 
-  /// Resolves an endpoint on this machine: an address, a name of this machine, an interface, or only a port.
   init(_ endpoint: Endpoint) throws(SocketError) {
     let addresses: [SocketAddress]
     if case .host("", let port) = endpoint {
@@ -24,7 +22,7 @@ struct SourceAddresses {
     self.candidates = candidates
   }
 
-  /// Returns the address to connect to `destination` from: one of the same family, preferably of the same scope.
+  /// An address of the same family, preferably of the same scope.
   func source(for destination: SocketAddress) throws(SocketError) -> SocketAddress {
     let possible = candidates.filter { $0.addressFamily == destination.addressFamily && $0.mayReach(destination) }
     guard let best = possible.max(by: { $0.fitness(for: destination) < $1.fitness(for: destination) }) else {
@@ -37,12 +35,10 @@ struct SourceAddresses {
 }
 
 extension SocketAddress {
-  /// Whether this is an IPv6 address that is valid only on one link.
   private var isLinkLocal: Bool {
     if case .ipv6(let address, _) = self { address.isLinkLocal && !address.isIPv4Mapped } else { false }
   }
 
-  /// The interface of an IPv6 address; 0 for none.
   fileprivate var scopeID: UInt32 { if case .ipv6(let address, _) = self { address.scopeID } else { 0 } }
 
   fileprivate func mayReach(_ destination: SocketAddress) -> Bool {
@@ -55,14 +51,8 @@ extension SocketAddress {
     (isLoopback == destination.isLoopback ? 2 : 0) + (isLinkLocal == destination.isLinkLocal ? 1 : 0)
   }
 
-  /// Adds the interface to a link-local address. Returns any other address unchanged.
-  ///
-  /// - Parameters:
-  ///   - source: The source address, which may name the interface.
-  ///   - isOnDevice: Whether the socket is bound to an interface, which also determines it.
-  ///   - operation: What the error calls the operation.
-  /// - Returns: The address.
-  /// - Throws: `.scopeMissing` if the address needs an interface and nothing determines it.
+  /// Adds the interface of the source to a link-local address, unless the address has one or the socket is bound to one (`isOnDevice`).
+  /// Throws `.scopeMissing`, as an error of this operation, if nothing determines the interface.
   func scoped(
     by source: SocketAddress?, isOnDevice: Bool, for operation: String
   ) throws(SocketError) -> SocketAddress {
@@ -77,7 +67,6 @@ extension SocketAddress {
 }
 
 extension AddressPreference {
-  /// Returns the addresses that may be tried, in the order of preference.
   func sorted(_ addresses: [SocketAddress], for operation: String) throws(SocketError) -> [SocketAddress] {
     // Unix sockets are not affected by the preference.
     let allowed = addresses.filter { address in address.addressFamily.map(families.contains) ?? true }

@@ -6,7 +6,6 @@ package struct ConnectionIdentity {
   package var label: String?
   package var localAddress: SocketAddress?
   package var remoteAddress: SocketAddress?
-  /// How the connection reaches its peer, if not directly.
   package var route: Route?
 
   package init(localAddress: SocketAddress? = nil, remoteAddress: SocketAddress? = nil) {
@@ -17,7 +16,7 @@ package struct ConnectionIdentity {
   /// Returns a number that no other connection of this process has, whatever its type.
   package static func nextID() -> UInt64 { counter.add(1, ordering: .relaxed).newValue }
 
-  /// The lock that guards the identities of all connections.
+  /// Guards the identities of all connections.
   static let lock = Lock()
 
   private static let counter = Atomic<UInt64>(0)

@@ -153,7 +153,6 @@ extension Reactor {
   }
 }
 
-/// The observer, in the form in which the reactor holds it.
 private final class ObserverHook: ReactorHook {
   let observer: any ReactorObserver
   let lagThreshold: Int64
@@ -173,7 +172,6 @@ package final class Observation: Sendable {
   private let identity: Locked<ConnectionIdentity>
   private let isAccepted: Bool
 
-  /// Creates an observation; `nil` if the reactor has no observer.
   package init?(on reactor: Reactor, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
     guard let observer = reactor.observer else { return nil }
     self.observer = observer
@@ -196,7 +194,6 @@ package final class Observation: Sendable {
     observer.connectWillRetry(connection, error, after: delay)
   }
 
-  /// The connection has ended, or connecting failed.
   func ended(_ outcome: Result<CloseReport, SocketError>) {
     switch outcome {
     case .success(let report): observer.closed(connection, report)

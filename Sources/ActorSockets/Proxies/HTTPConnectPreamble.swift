@@ -73,8 +73,7 @@ struct HTTPConnectPreamble: Preamble {
     }
   }
 
-  /// Returns the number of bytes up to the end of the first empty line; `nil` if it has not arrived. A line may end with LF only:
-  /// RFC 9112, section 2.2.
+  /// The number of bytes through the first empty line; `nil` if it has not arrived. A line may end with LF only: RFC 9112, section 2.2.
   private static func endOfHeader(_ bytes: [UInt8]) -> Int? {
     var lineIsEmpty = false
     for (index, byte) in bytes.enumerated() {
@@ -98,7 +97,7 @@ struct HTTPConnectPreamble: Preamble {
   }
 }
 
-/// Returns bytes as Base64: RFC 4648, section 4.
+/// RFC 4648, section 4.
 func base64(_ bytes: [UInt8]) -> String {
   let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
   var text: [UInt8] = []

@@ -3,24 +3,14 @@ internal import SocketSystem
 
 /// Carries out preambles on a socket.
 ///
-/// It looks at the bytes that have arrived and leaves them in the kernel; only those that a preamble takes are received. So whatever
-/// follows a preamble is in the socket when the stream begins, as if it had just arrived. This costs one more system call for each
-/// message of a preamble.
+/// It looks at the bytes that have arrived and leaves them in the kernel; only those that a preamble takes are received. So the bytes after
+/// a preamble are still in the socket when the stream begins. This costs one more system call for each message of a preamble.
 struct Negotiation {
-  /// What remains to be sent of the last step.
   private var unsent: ArraySlice<UInt8> = []
-  /// No more bytes will arrive than those that have.
   private var isAtEnd = false
 
-  /// Continues as far as possible without waiting.
-  ///
-  /// - Parameters:
-  ///   - preamble: The preamble, which is the same until it is done.
-  ///   - socket: The socket, which is connected.
-  ///   - readiness: The event since the last call.
-  ///   - reactor: The reactor that the socket belongs to.
-  /// - Returns: Whether the preamble is done. If not, wait for the next event.
-  /// - Throws: Why the preamble failed.
+  /// Continues as far as possible without waiting. Pass the same preamble until it is done. Returns whether it is done; if not, call again
+  /// at the next event.
   mutating func proceed(
     _ preamble: inout some Preamble, on socket: BorrowedDescriptor, after readiness: Readiness, _ reactor: Reactor
   ) throws(SocketError) -> Bool {

@@ -10,19 +10,11 @@ internal import SocketSystem
 // - It never needs to see more than `limit` bytes at a time. If it still waits then, the conversation has failed.
 
 protocol Preamble {
-  /// The most bytes that it needs to see at a time.
   var limit: Int { get }
-  /// What it waits for, for error messages: "the proxy's answer to the request".
+  /// For error messages: "the proxy's answer to the request".
   var awaited: String { get }
-  /// Returns the next step.
-  ///
-  /// - Parameters:
-  ///   - arrived: The bytes that have arrived and that no step has taken.
-  ///   - isAtEnd: Whether no more bytes can arrive. Then `.wait` means that the conversation has failed.
-  /// - Returns: The step.
-  /// - Throws: Why the conversation has failed.
+  /// If `isAtEnd`, no more bytes can arrive. Then `.wait` means that the conversation has failed.
   mutating func next(_ arrived: [UInt8], isAtEnd: Bool) throws(SocketError) -> PreambleStep
-  /// Returns the error of a conversation that failed for this reason.
   func failure(_ reason: String) -> SocketError
 }
 
@@ -34,7 +26,6 @@ extension Preamble {
 }
 
 enum PreambleStep {
-  /// More bytes are needed.
   case wait
   /// Take this number of bytes, send the others, and continue.
   case send([UInt8], taking: Int)
@@ -42,7 +33,6 @@ enum PreambleStep {
   case done(taking: Int)
 }
 
-/// Sends bytes and expects no answer.
 struct SendPreamble: Preamble {
   private let bytes: [UInt8]
   private var isSent = false

@@ -71,11 +71,7 @@ public struct Proxy: Hashable, Sendable, CustomStringConvertible, CustomReflecta
 }
 
 extension Proxy {
-  /// Returns the conversation that asks the proxy to connect.
-  ///
-  /// - Parameter endpoint: The endpoint that the proxy connects to.
-  /// - Returns: The conversation.
-  /// - Throws: `.invalidArgument` if the proxy cannot be asked for it, or the credentials cannot be sent.
+  /// Throws `.invalidArgument` if the proxy cannot connect to this endpoint, or the credentials cannot be sent.
   func preamble(to endpoint: Endpoint) throws(SocketError) -> any Preamble {
     let target = try ProxyTarget(endpoint)
     return switch kind {
@@ -85,7 +81,6 @@ extension Proxy {
   }
 }
 
-/// The target of a proxy: the address or the name that it connects to.
 struct ProxyTarget {
   enum Host {
     case address(IPAddress)
@@ -99,7 +94,7 @@ struct ProxyTarget {
   init(_ endpoint: Endpoint) throws(SocketError) {
     switch try endpoint.connectTarget() {
     case .addresses(let addresses):
-      // If the loopback addresses are meant by name, those of the proxy's machine are.
+      // A name of the loopback addresses means those of the proxy's machine.
       if case .host(let name, let port) = endpoint, [.empty, .loopback].contains(HostName(name)) {
         host = try Self.host(HostName.forPeers(name))
         self.port = port

@@ -3,29 +3,18 @@ internal import SocketSystem
 // Reads a PROXY header. Every prefix of a valid header is `.incomplete`, and no byte after it is looked at.
 
 extension ProxyHeader {
-  /// How a stream begins.
   enum Beginning: Equatable {
-    /// It may become a header.
     case incomplete
-    /// A header of this number of bytes.
     case header(ProxyHeader, count: Int)
-    /// No header.
     case other
   }
 
-  /// Why a header is not valid.
   struct Fault: Error {
     let reason: String
     init(_ reason: String) { self.reason = reason }
   }
 
-  /// Reads the beginning of a stream.
-  ///
-  /// - Parameters:
-  ///   - bytes: The bytes that have arrived.
-  ///   - limit: The most bytes that a header of version 2 may have.
-  /// - Returns: How the stream begins.
-  /// - Throws: The reason why the header is not valid.
+  /// `limit` is the most bytes that a header of version 2 may have.
   static func beginning(of bytes: [UInt8], limit: Int) throws(Fault) -> Beginning {
     if bytes.starts(with: signature) { return try binary(bytes, limit) }
     if bytes.starts(with: word) { return try text(bytes) }
@@ -69,7 +58,7 @@ extension ProxyHeader {
     }
     let text = String(decoding: word, as: UTF8.self)
     if isIPv4, let address = IPv4Address(text) { return .ipv4(address, port: port) }
-    // An interface would be one of the balancer.
+    // A scope would name an interface of the balancer.
     if !isIPv4, !text.utf8.contains(UInt8(ascii: "%")), let address = IPv6Address(text) {
       return .ipv6(address, port: port)
     }
@@ -90,7 +79,7 @@ extension ProxyHeader {
     return .header(command == 0 ? ProxyHeader(.v2) : try proxied(bytes[..<count]), count: count)
   }
 
-  /// Reads a whole header whose command is PROXY. That of LOCAL has nothing to read, whatever follows.
+  /// Reads a whole header whose command is PROXY. After the command LOCAL, the rest of the header is ignored.
   private static func proxied(_ bytes: ArraySlice<UInt8>) throws(Fault) -> ProxyHeader {
     var header = ProxyHeader(.v2)
     let (family, transport) = (bytes[13] >> 4, bytes[13] & 15)
@@ -102,7 +91,7 @@ extension ProxyHeader {
       (header.source, header.destination) = addresses(bytes[16..<16 + length], family: family)
       try header.readFields(bytes, from: 16 + length)
     case (0, _):
-      // What follows may be fields, or addresses to be ignored.
+      // The rest may be fields, or addresses to be ignored.
       var withFields = header
       if (try? withFields.readFields(bytes, from: 16)) != nil { header = withFields }
     // Datagrams have no connection, so their addresses are not those of this one.
@@ -130,8 +119,7 @@ extension ProxyHeader {
     }
   }
 
-  /// Reads the name of a unix socket, which ends with a zero; that of an abstract one begins with it. It is `nil` if it is empty or not
-  /// valid.
+  /// The name of a unix socket ends with a zero; that of an abstract one also begins with a zero. `nil` if it is empty or not valid.
   private static func unixAddress(_ bytes: ArraySlice<UInt8>) -> SocketAddress? {
     let isAbstract = bytes.first == 0
     let name = (isAbstract ? bytes.dropFirst() : bytes).prefix { $0 != 0 }

@@ -68,7 +68,7 @@ public struct ProxyHeader: Hashable, Sendable {
   /// The address of the client. `nil` if the header contains no address. Then the balancer connects for itself, for example to check
   /// whether the server is alive (LOCAL in version 2), or it does not know the address (UNKNOWN in version 1).
   public var source: SocketAddress?
-  /// The address that the client connected to. `nil` if the header contains none.
+  /// The address that the client connected to. `nil` if the header contains no such address.
   public var destination: SocketAddress?
   /// The fields, in their order. A header of version 1 has no fields. Fields of a received header contain neither its checksum nor padding.
   public var fields: [Field]
@@ -104,9 +104,8 @@ public struct ProxyHeader: Hashable, Sendable {
 // The bytes of both versions: https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt
 
 extension ProxyHeader {
-  /// The bytes with which version 2 begins.
+  /// The beginning of version 2.
   static let signature: [UInt8] = [0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a]
-  /// The bytes with which version 1 begins.
   static let word = Array("PROXY ".utf8)
   /// The most bytes of version 1, with CR and LF.
   static let longestLine = 107
@@ -190,7 +189,7 @@ extension ProxyHeader {
   private static func invalid(_ detail: String) -> SocketError { .invalid("PROXY header", detail) }
 }
 
-/// Returns the checksum CRC32c of the bytes: RFC 9260, appendix A, with the reversed polynomial of Castagnoli.
+/// The CRC32c of RFC 9260, appendix A, with the reversed polynomial of Castagnoli.
 func crc32c(_ bytes: some Sequence<UInt8>) -> UInt32 {
   var checksum = UInt32.max
   for byte in bytes {

@@ -54,7 +54,6 @@ public struct ProxyProtocol: Sendable {
     for text in trustedNetworks { self.trustedNetworks.append(try IPNetwork(parsing: text)) }
   }
 
-  /// Checks the values.
   func check() throws(SocketError) {
     if !(16...16_384).contains(maximumLength) {
       throw .invalid(
@@ -63,22 +62,14 @@ public struct ProxyProtocol: Sendable {
     if timeLimit <= .zero { throw .invalid("listen", "a time limit for PROXY headers must be more than zero") }
   }
 
-  /// What happens to an accepted connection.
+  /// An accepted connection waits for its header, is up at once, or is reset.
   enum Admission {
-    /// It waits for its header.
     case withHeader
-    /// It is up at once.
     case asItIs
-    /// It is reset.
     case refused
   }
 
-  /// Returns what happens to a connection.
-  ///
-  /// - Parameters:
-  ///   - peer: The address from which it comes; `nil` for an unnamed unix socket, and for a family that is unknown.
-  ///   - isUnix: Whether it comes over a unix socket.
-  /// - Returns: What happens.
+  /// `peer` is `nil` for an unnamed unix socket, and for a family that is unknown.
   func admission(of peer: SocketAddress?, isUnix: Bool) -> Admission {
     let address = peer.flatMap { IPAddress($0) }
     let isTrusted = isUnix || trustedNetworks.contains { network in address.map(network.contains) ?? false }
@@ -86,15 +77,14 @@ public struct ProxyProtocol: Sendable {
   }
 }
 
-/// Receives a PROXY header.
 struct HeaderPreamble: Preamble {
   private let isRequired: Bool
   private let maximumLength: Int
   /// A line may be longer than the headers of version 2 may be.
   var limit: Int { max(maximumLength, ProxyHeader.longestLine) }
-  /// The header that was received; `nil` if the connection began with something else.
+  /// `nil` until a header has arrived, and if the connection began with something else.
   private(set) var header: ProxyHeader?
-  /// Whether a part of a header has arrived.
+  /// Whether bytes have arrived that may become a header.
   private(set) var hasBegun = false
 
   init(_ settings: ProxyProtocol) {
@@ -107,7 +97,7 @@ struct HeaderPreamble: Preamble {
   mutating func next(_ arrived: [UInt8], isAtEnd: Bool) throws(SocketError) -> PreambleStep {
     do throws(ProxyHeader.Fault) {
       switch try ProxyHeader.beginning(of: arrived, limit: maximumLength) {
-      // A client that sends nothing, or less than what tells a header from something else.
+      // The client sent nothing, or too little to tell a header from something else.
       case .incomplete where isAtEnd && !isRequired && !ProxyHeader.isBegun(by: arrived): return .done(taking: 0)
       case .incomplete:
         hasBegun = !arrived.isEmpty

@@ -16,7 +16,6 @@ struct SOCKS5Preamble: Preamble {
   let limit = 262
   private var phase = Phase.start
   private let request: [UInt8]
-  /// The message with the name and the password, if there are any.
   private let authentication: [UInt8]?
 
   init(to target: ProxyTarget, _ credentials: Proxy.Credentials?) throws(SocketError) {

@@ -16,26 +16,21 @@ struct Acknowledgements<Tag> {
   }
 
   private var waiting = FIFO<Waiter>()
-  /// The sum of the pauses so far.
+  /// The sum of the pauses since the last operation was added, in nanoseconds.
   private var waited: Int64 = 0
 
   private static var shortestPause: Int64 { 1_000_000 }
   private static var longestPause: Int64 { 1_000_000_000 }
 
-  /// Whether no operation waits.
   var isEmpty: Bool { waiting.isEmpty }
-
-  /// The tags of all operations, in order.
   var all: [Tag] { waiting.all.map(\.tag) }
 
-  /// Adds an operation that waits until this many bytes are acknowledged.
   mutating func add(_ id: UInt64, position: Int, _ tag: Tag) {
     assert(waiting.last.map { $0.position <= position } ?? true, "positions grow with the numbers")
     waiting.append(Waiter(id: id, position: position, tag: tag))
     waited = 0
   }
 
-  /// This many of the sent bytes are acknowledged. Removes the operations that are done, and returns their tags.
   mutating func acknowledged(_ position: Int) -> [Tag] {
     var done: [Tag] = []
     while let first = waiting.first, first.position <= position {
@@ -45,22 +40,19 @@ struct Acknowledgements<Tag> {
     return done
   }
 
-  /// Returns the pause before the kernel is asked again, in nanoseconds.
+  /// In nanoseconds.
   mutating func nextPause() -> Int64 {
     let pause = min(max(waited / 8, Self.shortestPause), Self.longestPause)
     waited += pause
     return pause
   }
 
-  /// Returns the tag of an operation.
   func tag(of id: UInt64) -> Tag? { waiting.index(of: id).map { waiting[$0].tag } }
 
-  /// Removes an operation.
   mutating func remove(_ id: UInt64) -> Tag? {
     waiting.index(of: id).map { waiting.remove(at: $0).tag }
   }
 
-  /// Removes all operations.
   mutating func takeAll() -> [Tag] {
     defer { waiting = FIFO() }
     return all

@@ -11,37 +11,30 @@ package struct ByteQueue {
   @usableFromInline var storage: [UInt8] = []
   @usableFromInline var head = 0
 
-  /// The capacity that an empty queue may keep.
   private static let keptCapacity = 512
-  /// The capacity above which the array is replaced when most of it is unused.
   private static let largeCapacity = 16_384
 
   package init() {}
 
-  /// The number of bytes.
   @inlinable package var count: Int { storage.count - head }
-  /// Whether there are no bytes.
   @inlinable package var isEmpty: Bool { storage.count == head }
 
-  /// Adds bytes at the end.
   package mutating func append(_ bytes: Span<UInt8>) {
     makeRoom()
     storage.append(copying: bytes)
   }
 
-  /// Lets `receive` append to the bytes directly.
   @inline(__always)
   package mutating func append<Result>(_ receive: (inout [UInt8]) -> Result) -> Result {
     makeRoom()
     return receive(&storage)
   }
 
-  /// Reallocates the array if less than half of its capacity is used.
   mutating func fit() {
     if head == 0, storage.count < storage.capacity / 2 { storage = [UInt8](copying: storage.span) }
   }
 
-  /// Takes the first `length` bytes. The queue must hold at least that many.
+  /// The queue must hold at least `length` bytes.
   package mutating func take(_ length: Int) -> [UInt8] {
     if head == 0, length == storage.count {
       var taken: [UInt8] = []
@@ -53,7 +46,6 @@ package struct ByteQueue {
     return taken
   }
 
-  /// Drops the first `length` bytes. The queue must hold at least that many.
   package mutating func drop(_ length: Int) {
     assert(0 <= length && length <= count, "more bytes are dropped than there are")
     head += length
@@ -73,22 +65,18 @@ package struct ByteQueue {
     }
   }
 
-  /// Moves the front behind the first `length` bytes of a copy that is only looked at. Nothing is released.
+  /// Releases nothing: only for a copy that is looked at.
   mutating func skip(_ length: Int) {
     assert(0 <= length && length <= count, "more bytes are skipped than there are")
     head += length
   }
 
-  /// Copies a range of bytes, counted from the front.
   func copy(_ range: Range<Int>) -> [UInt8] { Array(storage[head + range.lowerBound..<head + range.upperBound]) }
 
-  /// The byte at `index`, counted from the front.
   package subscript(index: Int) -> UInt8 { storage[head + index] }
 
-  /// Returns the first `end` bytes, without removing them.
   package func prefix(_ end: Int) -> ArraySlice<UInt8> { storage[head..<head + min(end, count)] }
 
-  /// Lends all bytes to a closure.
   package func withBytes<Result>(_ body: (Span<UInt8>) throws -> Result) rethrows -> Result {
     try body(storage.span.extracting(head..<storage.count))
   }
@@ -99,7 +87,6 @@ package struct ByteQueue {
     return span.firstIndex(of: needle, from: max(0, start))
   }
 
-  /// Moves the bytes to the front once at least half of the array is unused.
   private mutating func makeRoom() {
     if head > 0, head >= storage.count - head {
       storage.removeSubrange(0..<head)

@@ -11,11 +11,10 @@ internal import SocketSystem
 // - At most one deadline is armed. Whoever finishes the call disarms it.
 // - A timeout starts once: at the call (a clock's time and `.within`), or when the call begins (`.after`).
 
-/// The time of a call that may wait.
 package class CallTimer {
   var deadline: DeadlineKey?
   let timeout: Timeout?
-  /// When the call was made. Once it begins with a timeout that starts then: when it began.
+  /// The time of the call. `begin` replaces it if the timeout starts when the call begins.
   var start: Int64
   /// When the timeout expires; `.max` while there is no deadline. A borrow that continues to wait keeps it.
   private var expiry = Int64.max
@@ -25,26 +24,18 @@ package class CallTimer {
     self.start = start
   }
 
-  /// Arms the deadline of a timeout that does not start with the call.
   func armAtCall(_ registration: Registration, _ tag: DeadlineTag) {
     guard let timeout, timeout.start != .operation else { return }
     arm(registration, tag, at: timeout.end(startingAt: start))
   }
 
-  /// Whether the time is over. A call with no time at all is tried once.
+  /// A call with no time at all is tried once.
   func isPastDeadline(_ registration: Registration) -> Bool {
     if expiry == .max || timeout?.hasNoTime == true { return false }
     return expiry <= registration.reactor.now
   }
 
-  /// Returns the error of a call whose time is over.
-  ///
-  /// - Parameters:
-  ///   - name: The name of the call.
-  ///   - now: The time.
-  ///   - peer: The address of the peer, if it is known, or of the listener.
-  ///   - done: The number of bytes that were transferred.
-  /// - Returns: The error.
+  /// `peer` is the address of the peer, if it is known, or of the listener. `done` is in bytes.
   func timedOut(_ name: String, at now: Int64, peer: SocketAddress?, done: Int) -> SocketError {
     let time = timeout?.extend == nil ? timeout?.nanoseconds ?? 0 : now - start
     let detail =
@@ -57,14 +48,11 @@ package class CallTimer {
     deadline = registration.arm(at: time, tag: tag)
   }
 
-  /// Arms the deadline again for a call that has borrowed and goes on waiting. Its time is the one that it had.
   func armAgain(_ registration: Registration, _ tag: DeadlineTag) {
     if expiry != .max { arm(registration, tag, at: expiry) }
   }
 
-  /// The call begins. Starts a timeout that starts with the call.
-  ///
-  /// - Returns: Whether the timeout is zero.
+  /// Starts a timeout that starts when the call begins. Returns whether this timeout is zero.
   func begin(_ registration: Registration, _ tag: DeadlineTag) -> Bool {
     guard let timeout, timeout.start == .operation else { return false }
     start = registration.reactor.now
@@ -73,9 +61,6 @@ package class CallTimer {
     return false
   }
 
-  /// The timeout has expired. Asks the timeout's closure for more time and arms the deadline for it.
-  ///
-  /// - Returns: Whether the closure gave more time.
   func extend(_ registration: Registration, _ tag: DeadlineTag, done: Int) -> Bool {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     guard let extend = timeout?.extend else { return false }

@@ -5,7 +5,6 @@ package enum DeadlineKind: UInt8, Sendable {
   // Streams. A read or a write has the number of the operation.
   case read
   case write
-  /// The time for closing a stream or an endpoint.
   case close
   /// The time that the peer has to take the last bytes.
   case tail
@@ -20,21 +19,17 @@ package enum DeadlineKind: UInt8, Sendable {
   case connect
   /// The plan's next step is due.
   case nextAttempt
-  /// The time of one try.
   case tryLimit
-  /// The next try is due.
   case nextTry
   /// The time for the header of an accepted connection.
   case header
   /// A full unix socket is tried once more.
   case probe
-  /// The time for a TLS handshake.
   case handshake
   /// The time that the peer has to finish, after this side has.
   case linger
 
   // Listeners and endpoints. The calls have numbers.
-  /// A call that waits for a connection.
   case accept
   case drain
   /// It is time to try again after a shortage whose end no event announces.
@@ -43,7 +38,6 @@ package enum DeadlineKind: UInt8, Sendable {
   case send
   /// The search for an address may go on without the answer that it waits for.
   case search
-  /// The next look-up is due.
   case lookUp
 }
 
@@ -51,10 +45,8 @@ extension DeadlineTag {
   @inline(__always)
   package init(_ kind: DeadlineKind, _ id: UInt64 = 0) { self.init(kind: kind.rawValue, id: id) }
 
-  /// The kind; `nil` if no kind has this number.
   package var kind: DeadlineKind? { DeadlineKind(rawValue: number) }
 
-  /// Stops the program, because a handler got a deadline that it never arms.
   package func isUnexpected(by handler: Any.Type) -> Never {
     // Not a failed precondition: that says nothing in optimised programs.
     fatalError("\(handler) got a deadline that it never arms: \(kind.map { "\($0)" } ?? "\(number)"), \(id)")

@@ -4,7 +4,6 @@ public import EpollReactor
 @usableFromInline
 struct ElementsAhead<Element: Sendable>: Sendable {
   @usableFromInline let elements: [Element]
-  /// Decides which of them may be taken.
   @usableFromInline let lookahead: Lookahead
 
   init(_ elements: [Element], _ lookahead: Lookahead) {
@@ -12,9 +11,7 @@ struct ElementsAhead<Element: Sendable>: Sendable {
     self.lookahead = lookahead
   }
 
-  /// Takes the next element.
-  ///
-  /// - Returns: The element; `nil` if the loop must make a call, also if the task is cancelled: then the call throws.
+  /// `nil` if the loop must make a call, also if the task is cancelled: then the call throws.
   @inlinable @inline(__always)
   func take() -> Element? {
     guard !Task.isCancelled, let index = lookahead.take() else { return nil }

@@ -16,12 +16,11 @@ package protocol Identified {
 /// - There is a trace for each slot up to the last gap, or further. It keeps the number of the element that left, so that a
 ///   binary search passes over gaps.
 package struct FIFO<Element> {
-  /// The place of an element in the queue. It is valid until an element is added or removed.
+  /// The position of an element. It is valid until an element is added or removed.
   struct Index: Equatable {
     fileprivate let position: Int
   }
 
-  /// The record of a slot whose element may have left.
   private struct Trace {
     let number: UInt64
     /// The length of the run of gaps that begins or ends here. Not kept up to date within a run.
@@ -36,7 +35,6 @@ package struct FIFO<Element> {
 
   /// The capacity that an empty queue may keep: enough for a batch of datagrams.
   private static var keptCapacity: Int { 64 }
-  /// An array with fewer empty slots than this is not compacted, however few elements it has.
   private static var keptVacant: Int { 32 }
 
   package init() {}
@@ -48,7 +46,7 @@ package struct FIFO<Element> {
     return last ?? storage[storage.count - 1 - traces[storage.count - 1].gaps]
   }
 
-  /// The number of empty slots. Only if there is no `lone` element.
+  /// Valid only if there is no `lone` element.
   private var vacant: Int { storage.count - count }
 
   package mutating func append(_ element: Element) {
@@ -62,12 +60,11 @@ package struct FIFO<Element> {
     assert(lone == nil || storage.isEmpty, "a lone element is the only one")
   }
 
-  /// The index of the first element. Only a queue that is not empty has an element there.
+  /// Refers to an element only if the queue is not empty.
   var startIndex: Index { Index(position: head) }
-  /// The index of the first element; `nil` if the queue is empty.
   var firstIndex: Index? { isEmpty ? nil : startIndex }
 
-  /// Returns the index of the next element; `nil` behind the last one. Takes constant time.
+  /// Takes constant time, also over gaps.
   func index(after index: Index) -> Index? {
     var next = index.position + 1
     if next < storage.count, storage[next] == nil { next += traces[next].gaps }
@@ -80,7 +77,6 @@ package struct FIFO<Element> {
     return element
   }
 
-  /// Changes the element at `index` in place.
   mutating func change(_ index: Index, _ body: (inout Element) -> Void) {
     if lone != nil {
       lone.mutate(body)
@@ -89,7 +85,6 @@ package struct FIFO<Element> {
     }
   }
 
-  /// All elements, in order.
   var all: [Element] { if let lone { [lone] } else { storage.compactMap(\.self) } }
 
   package mutating func popFirst() -> Element? {
@@ -103,7 +98,6 @@ package struct FIFO<Element> {
     return element
   }
 
-  /// Removes the elements for which `leaving` is true, in one pass.
   mutating func removeAll(where leaving: (Element) -> Bool) {
     if let element = lone {
       if leaving(element) { _ = popFirst() }
@@ -133,7 +127,7 @@ package struct FIFO<Element> {
 }
 
 extension FIFO where Element: Identified {
-  /// Returns the index of the element with this number. A binary search, because numbers grow toward the end.
+  /// A binary search, because numbers grow toward the end.
   func index(of id: UInt64) -> Index? {
     if let lone { return lone.id == id ? startIndex : nil }
     var low = head
@@ -149,7 +143,6 @@ extension FIFO where Element: Identified {
     position < traces.count ? traces[position].number : storage[position]?.id ?? 0
   }
 
-  /// Removes the element at `index`.
   @discardableResult
   mutating func remove(at index: Index) -> Element {
     let element = self[index]

@@ -55,7 +55,6 @@ public final class FileSource: Sendable {
     }
   }
 
-  /// Returns the range after checking that the file contains it; without a range, the whole file.
   func checked(_ range: Range<Int>?) throws -> Range<Int> {
     let count = try count
     guard let range else { return 0..<count }

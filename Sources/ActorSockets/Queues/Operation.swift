@@ -1,11 +1,9 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The state of a queued read or write: the caller, the timeout and the outcome.
 package final class Operation: CallTimer {
-  /// The receiver of the outcome.
   enum Waiter {
-    /// A call, which takes the outcome when it resumes. It suspends only if the outcome is not available at once.
+    /// A call. It suspends only if the outcome is not available at once.
     case call
     /// The handle of an `enqueue…` method.
     case handle(@Sendable (Result<OperationOutcome, any Error>) -> Void)
@@ -15,13 +13,10 @@ package final class Operation: CallTimer {
 
   // Those that every read uses come first, after those of the timer: see `StreamCore`.
 
-  /// The number of the operation in its queue.
   var id: UInt64 = 0
-  /// The suspension of the call.
   var suspension: Suspension?
   /// The queue entry, kept for reuse after it has left the queue.
   var entry: ReadQueue<Operation>.Entry?
-  /// The outcome; `nil` until the operation is finished.
   var outcome: Result<OperationOutcome, any Error>?
   /// Whether this is a receive that fails with errors reported about the peer.
   var reportsErrors = false
@@ -40,12 +35,9 @@ package final class Operation: CallTimer {
     super.init(timeout, start: start)
   }
 
-  /// The suspension to wait on; `nil` if the outcome is available.
   var waiting: Suspension? { outcome == nil ? suspension : nil }
 
-  /// Sets the outcome. Called exactly once.
-  ///
-  /// - Returns: Whether the operation was enqueued.
+  /// Called exactly once. Returns whether the operation was enqueued.
   @inline(__always)
   func finish(_ registration: Registration, _ outcome: consuming Result<OperationOutcome, any Error>) -> Bool {
     if let deadline = deadline.take() { registration.disarm(deadline) }
@@ -66,7 +58,6 @@ package final class Operation: CallTimer {
     }
   }
 
-  /// Whether this is an entry of an upgrade, and no operation of the user.
   var isUpgrade: Bool {
     if case .upgrade = waiter { true } else { false }
   }

@@ -22,8 +22,8 @@ public struct Pending<Value: Sendable>: Sendable {
 
   /// Cancels the operation. Its value throws `CancellationError`, unless the operation was already finished.
   ///
-  /// A cancelled read leaves its bytes for the next one, and the reads enqueued behind it fail with `.precedingReadFailed`. A
-  /// write is removed if no byte of it was sent. Otherwise the rest is still sent, so that no message is cut off.
+  /// A cancelled read leaves its bytes for the next one, and the reads enqueued after it fail with `.precedingReadFailed`. A write is
+  /// removed if no byte of it was sent. Otherwise the rest is still sent, so that no message is cut off.
   ///
   /// *Ordering*: it takes effect after the calls that were made before it.
   public func cancel() { outcome.submit { $0.cancel() } }
@@ -64,7 +64,7 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
     return try waiter.result()
   }
 
-  /// A task that waits was cancelled. Its wait ends; the operation ends only if no other task waits for it.
+  /// The operation ends only if no other task waits for it.
   private func stopWaiting(_ id: UInt64) {
     if waiters.isOnly(id) { cancel() } else { waiters.remove(id)?.resume(.failure(CancellationError())) }
   }

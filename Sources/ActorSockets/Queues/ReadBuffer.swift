@@ -7,71 +7,55 @@
 // - A delimiter is searched for only in bytes that were not searched before for the same read.
 // - While the next line feed is to be dropped, the buffer is empty.
 
-/// How the bytes of a stream end.
 enum StreamEnding {
-  /// The peer finished.
   case endOfStream
-  /// The connection broke.
   case failed(SocketError)
 }
 
-/// The bytes of a stream that no read has taken yet, and what follows them.
 struct ReadBuffer {
-  /// What follows the bytes in the buffer.
   private enum Continuation {
-    /// More bytes may arrive.
     case bytes
-    /// More bytes may arrive. If a line feed is the first of them, it belongs to a line that was read.
+    /// More bytes may arrive. If a line feed is the first of them, it belongs to a line that was read, and no read may see it.
     case bytesAfterCarriageReturn
-    /// No more bytes will arrive.
     case ending(StreamEnding)
   }
 
-  /// What a read gets.
   enum Verdict {
     case done(ReadOutcome)
     case failed(SocketError)
-    /// What the parser makes of the bytes.
     case parse(ErasedParser, isBatch: Bool)
-    /// It must wait for at least this number of bytes.
+    /// The read must wait for at least this number of further bytes.
     case needs(Int)
   }
 
-  /// The bytes.
   private(set) var bytes = ByteQueue()
   private var continuation = Continuation.bytes
 
-  /// How the bytes end; `nil` while more may arrive.
   @inline(__always)
   var ending: StreamEnding? { if case .ending(let ending) = continuation { ending } else { nil } }
 
-  /// Whether the buffer is empty, no end is known, and no line feed must be dropped.
   @inline(__always)
   var isAwaitingBytes: Bool {
     guard bytes.isEmpty, case .bytes = continuation else { return false }
     return true
   }
 
-  /// Whether a line feed that arrives next belongs to a line that was read. No read may see it.
   @inline(__always)
   var dropsLineFeed: Bool { if case .bytesAfterCarriageReturn = continuation { true } else { false } }
 
   // MARK: Events
 
-  /// Appends bytes that arrived.
   mutating func append(_ arrived: Span<UInt8>) {
     bytes.append(arrived)
     dropLineFeed()
   }
 
-  /// Moves the bytes out, so that the owner receives into them. Nothing else may happen until `giveBack`.
   mutating func lend() -> ByteQueue {
     var lent = ByteQueue()
     swap(&lent, &bytes)
     return lent
   }
 
-  /// Moves the bytes back in, with those that arrived.
   mutating func giveBack(_ lent: consuming ByteQueue) {
     bytes = lent
     dropLineFeed()
@@ -84,26 +68,18 @@ struct ReadBuffer {
     if bytes[0] == 10 { bytes.drop(1) }
   }
 
-  /// Notes that no more bytes will arrive. The first ending stays.
   mutating func end(_ ending: StreamEnding) {
     if case .ending = continuation { return }
     continuation = .ending(ending)
   }
 
-  /// Drops bytes at the front that a borrow or a parser used up. There are fewer if its code has taken the bytes out.
   mutating func drop(_ count: Int) { bytes.drop(min(count, bytes.count)) }
 
-  /// Takes all bytes.
   mutating func takeAll() -> [UInt8] { bytes.take(bytes.count) }
 
   // MARK: What a read gets
 
-  /// Finds out what a read gets, and takes its bytes out if it gets any.
-  ///
-  /// - Parameters:
-  ///   - kind: What it asks for.
-  ///   - searched: The number of bytes that were searched before for the same read.
-  /// - Returns: What it gets, or how many bytes it must wait for.
+  /// `searched` bytes were searched before for the same read.
   mutating func evaluate(_ kind: ReadKind, _ searched: inout Int) -> Verdict {
     switch kind {
     case .any(let limit):
@@ -132,7 +108,6 @@ struct ReadBuffer {
     }
   }
 
-  /// A parser is asked once more than `seen` bytes have arrived.
   private func parse(_ parser: ErasedParser, _ seen: Int, isBatch: Bool) -> Verdict {
     bytes.count > seen ? .parse(parser, isBatch: isBatch) : missing(seen + 1 - bytes.count, orEnd: true)
   }
@@ -140,8 +115,7 @@ struct ReadBuffer {
   /// The largest batch: its frames, and its bytes without those of its last frame. A larger one would hold up other sockets.
   static var largestBatch: BatchLimits { (1_024, 262_144) }
 
-  /// Takes out as many frames as there are, at least one. `takeFrame` returns `nil` for a frame that is not valid text, and then
-  /// takes nothing.
+  /// Takes out at least one frame. `takeFrame` returns `nil`, and takes nothing, for a frame that is not valid text.
   @inline(__always)
   private mutating func evaluateBatch<Frame>(
     of kind: ReadKind, _ searched: inout Int, _ outcome: ([Frame]) -> ReadOutcome,
@@ -167,7 +141,6 @@ struct ReadBuffer {
     return .done(outcome(batch))
   }
 
-  /// Takes a line out, unless it is not UTF-8.
   private mutating func takeText(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> String? {
     guard let text = text(content) else { return nil }
     noteEnding(of: kind, length)
@@ -175,12 +148,10 @@ struct ReadBuffer {
     return text
   }
 
-  /// Copies a range of the bytes as text, unless it is not UTF-8.
   private func text(_ content: Range<Int>) -> String? {
     bytes.withBytes { try? String(copying: UTF8Span(validating: $0.extracting(content))) }
   }
 
-  /// Takes a frame out.
   private mutating func take(_ length: Int, _ content: Range<Int>, of kind: ReadKind) -> [UInt8] {
     noteEnding(of: kind, length)
     if content.lowerBound > 0 { bytes.drop(content.lowerBound) }
@@ -189,13 +160,11 @@ struct ReadBuffer {
     return taken
   }
 
-  /// Notes that a line is about to be taken out. If its carriage return is the last byte that has arrived, its line feed may
-  /// follow.
+  /// If the carriage return of the line is the last byte that has arrived, its line feed may follow.
   private mutating func noteEnding(of kind: ReadKind, _ length: Int) {
     if mayLackLineFeed(kind, length) { continuation = .bytesAfterCarriageReturn }
   }
 
-  /// Whether the frame at the front is a line whose line feed may still arrive.
   private func mayLackLineFeed(_ kind: ReadKind, _ length: Int) -> Bool {
     guard case .line(.any, _) = kind, length == bytes.count, bytes[length - 1] == 13, case .bytes = continuation else {
       return false
@@ -213,12 +182,7 @@ extension ReadBuffer {
   /// The number of bytes in which frames are looked for. More would keep much memory twice.
   static var farthestAhead: Int { 65_536 }
 
-  /// Finds the frames at the front of the buffer, and leaves them there. Parsers are not called here.
-  ///
-  /// - Parameters:
-  ///   - kind: The kind of the frames.
-  ///   - limit: The largest number of frames.
-  /// - Returns: The frames; `nil` if no whole frame is there.
+  /// `nil` if no whole frame is there. Parsers are not called here.
   func frames(_ kind: ReadKind, atMost limit: Int) -> Ahead? {
     switch kind {
     case .line: frames(kind, atMost: limit, ReadOutcome.lines) { $0.text($1) }
@@ -259,15 +223,12 @@ extension ReadBuffer {
 // MARK: - Frames
 
 extension ReadBuffer {
-  /// The front of the buffer, for a read of something that has an end.
   private enum Front {
     /// A complete frame: its length, and the bytes of it that the reader gets.
     case frame(length: Int, content: Range<Int>)
-    /// No frame, or not yet.
     case none(Verdict)
   }
 
-  /// Finds the frame at the front of the buffer.
   private func front(_ kind: ReadKind, _ searched: inout Int) -> Front {
     switch kind {
     case .exactly(let length, let orEnd):
@@ -295,12 +256,7 @@ extension ReadBuffer {
     }
   }
 
-  /// Decides about a read that lacks bytes: it waits, or it gets the end of the stream.
-  ///
-  /// - Parameters:
-  ///   - count: The number of bytes that are missing.
-  ///   - endIsNoError: Whether the read may find the end of the stream in place of its first byte.
-  /// - Returns: What it gets, or how many bytes it must wait for.
+  /// `endIsNoError`: the read may find the end of the stream instead of its first byte.
   private func missing(_ count: Int, orEnd endIsNoError: Bool) -> Verdict {
     switch ending {
     case nil: .needs(count)
@@ -312,7 +268,6 @@ extension ReadBuffer {
     }
   }
 
-  /// Finds a frame that a delimiter ends.
   private func delimited(
     _ delimiter: [UInt8], _ maximum: Int, _ searched: inout Int, orEnd: Bool,
     _ frame: (_ found: Int, _ length: Int) -> Front
@@ -326,7 +281,6 @@ extension ReadBuffer {
     return .none(bytes.count >= maximum ? tooLong(maximum) : missing(1, orEnd: orEnd))
   }
 
-  /// Finds a line that a line feed, a carriage return, or both end.
   private func anyLine(_ maximum: Int, _ searched: inout Int) -> Front {
     let limit = min(maximum, bytes.count)
     // Searched in growing parts. A search for one of the two through the whole buffer would be repeated for each line, even when
@@ -346,10 +300,8 @@ extension ReadBuffer {
     return .none(bytes.count >= maximum ? tooLong(maximum) : missing(1, orEnd: true))
   }
 
-  /// The failure of a read whose maximum holds no whole frame.
   private func tooLong(_ maximum: Int) -> Verdict { .failed(.tooLong(maximum)) }
 
-  /// Finds a message that has its length in front.
   private func message(_ prefix: LengthPrefix, _ maximum: Int) -> Front {
     if bytes.count < prefix.width { return .none(missing(prefix.width - bytes.count, orEnd: true)) }
     guard let length = prefix.payloadLength(bytes.prefix(prefix.width)), length <= maximum else {

@@ -2,19 +2,15 @@
 // change the bytes meanwhile, and the read cannot leave the queue.
 
 extension ReadQueue {
-  /// The number of bytes that the first read saw when it last borrowed the buffer.
   var borrowHasSeen: Int {
     if case .borrow(let seen)? = entries.first?.kind { seen } else { 0 }
   }
 
-  /// Whether a borrow that is admitted now would have the buffer at once if there were bytes. Inlined, because a call would copy
-  /// the queue.
+  /// A borrow that is admitted now would have the buffer at once if there were bytes. Inlined, because a call would copy the queue.
   @inline(__always)
   var isFree: Bool { isOpen && entries.isEmpty && failedByPredecessor.isEmpty && !arrived.dropsLineFeed }
 
   /// Lends the buffer to the read that was admitted to a free queue. No step says that it has begun, nor that it borrows.
-  ///
-  /// - Returns: Its entry.
   mutating func lend() -> Entry? {
     assert(
       entries.count == 1 && firstRead != .borrowing, "only the read of a free queue gets the buffer without a step")
@@ -23,11 +19,9 @@ extension ReadQueue {
     return first
   }
 
-  /// Lends the empty buffer to the first read, in the next step, if it waits for its first bytes: it receives them itself.
-  ///
-  /// - Returns: Whether it is such a read.
+  /// Lends the empty buffer, in the next step, to a first read that waits for its first bytes: it receives them itself.
   mutating func lendEarly(_ id: ID) -> Bool {
-    // The line feed of a line that was read must be dropped before anybody sees it.
+    // The line feed of a line that was read must be dropped before any read sees it.
     guard firstRead == .waiting, !arrived.dropsLineFeed, let first = entries.first, first.id == id,
       case .borrow(moreThan: 0) = first.kind
     else {
@@ -37,14 +31,7 @@ extension ReadQueue {
     return true
   }
 
-  /// Ends a borrow.
-  ///
-  /// - Parameters:
-  ///   - id: The read.
-  ///   - consumed: The number of bytes that it used up, from the front of the buffer.
-  ///   - seen: If it is not done: the number of bytes that it has seen. It borrows again when there are more.
-  ///   - failed: Whether it failed. Then the enqueued reads behind it fail too.
-  /// - Returns: The tag of the read if it is done; otherwise `nil`.
+  /// A read that is not done has `seen` this number of bytes. It borrows again when there are more, and its tag is not returned.
   mutating func endBorrow(_ id: ID, consumed: Int, waitingForMoreThan seen: Int?, failed: Bool = false) -> Tag? {
     guard firstRead == .borrowing, let entry = entries.first, entry.id == id else { return nil }
     arrived.drop(consumed)
@@ -62,10 +49,8 @@ extension ReadQueue {
 // MARK: - Parsing
 
 extension ReadQueue {
-  /// Ends the borrow of the first read's parser. If the read leaves, its state is not released here, because that may run code of the
-  /// program: see `forgetParser`.
-  ///
-  /// - Returns: What the read gets; `nil` if it waits for more bytes.
+  /// Returns `nil` if the read waits for more bytes. If it leaves, the state of its parser is not released here, because that may run
+  /// code of the program: see `forgetParser`.
   mutating func endParse(_ entry: Entry, _ outcome: ParseOutcome) -> Result<ReadOutcome, SocketError>? {
     assert(firstRead == .borrowing && entries.first === entry, "only the first read parses")
     switch outcome {

@@ -9,9 +9,7 @@ internal import EpollReactor
 // - It comes before everything that looks at the buffer or that ends reading: a read that is admitted, `takeBuffered`, `refuse`.
 
 extension ReadQueue {
-  /// Decides whether a loop may look ahead now: if bytes have arrived, and no read waits for them.
-  ///
-  /// - Returns: The largest number of elements; `nil` if it may not.
+  /// The largest number of elements; `nil` if a loop may not look ahead.
   mutating func mayLookAhead() -> Int? {
     guard !isRefusing, entries.isEmpty, failedByPredecessor.isEmpty, lookahead == nil, !buffer.isEmpty else {
       return nil
@@ -19,7 +17,6 @@ extension ReadQueue {
     return lookaheadLimit.next()
   }
 
-  /// Takes back the elements that a loop has not taken.
   @inline(__always)
   mutating func reclaimLookahead() { if lookahead != nil { endLookahead() } }
 

@@ -4,9 +4,6 @@ internal import EpollReactor
 // Bytes and reads go in. `step()` says what to do next; the owner calls it until it says `.idle`, or asks for bytes and
 // nothing can be received.
 //
-// State: the bytes that arrived (`arrived`), the reads in the order of their calls (`entries`), whether reads get outcomes at all
-// (`phase`), and how far the first read has come (`firstRead`).
-//
 // The first read is the only one that the queue works on:
 //
 //     .notBegun ── step: begin ───▶ .waiting ── step: finish, finishAny ▶ leaves
@@ -33,17 +30,14 @@ internal import EpollReactor
 // - `step` says `.receive` or `.receiveAny` only while a read wants bytes: nothing is received that no read asked for.
 // - While a read borrows the buffer, nothing else gets bytes.
 // - While a loop may take elements that are in the buffer (`lookahead`), no read waits: a read that is admitted takes them back first.
-// - When a read fails or is removed, the enqueued reads behind it fail too: they would parse the wrong bytes.
+// - When a read fails or is removed, the enqueued reads after it fail too: they would parse the wrong bytes.
 
-/// How far the first read of a queue has come. The reads behind it have not begun.
 enum FirstRead: CaseIterable {
   /// It has not begun, or no read waits.
   case notBegun
-  /// It has begun, and waits for bytes.
   case waiting
   /// It has begun. The next step lends it the empty buffer, and the caller receives the bytes directly.
   case lending
-  /// It borrows the buffer, until `endBorrow`.
   case borrowing
 }
 
@@ -82,7 +76,6 @@ struct ReadQueue<Tag> {
     }
   }
 
-  /// What the owner does next.
   enum Step {
     /// The read left the queue with this result. A read whose outcome is a borrow stays in the queue until `endBorrow`.
     case finish(Entry, Result<ReadOutcome, SocketError>)
@@ -94,22 +87,17 @@ struct ReadQueue<Tag> {
     case receive(ID, have: Int, wanted: Int)
     /// The first read takes whatever arrives next, and the buffer is empty. Receive elsewhere, and offer the bytes (`finishAny`).
     case receiveAny(ID)
-    /// There is nothing to do.
     case idle
   }
 
-  /// Whether reads get outcomes.
   private enum Phase {
-    /// Not yet: the stream is not up.
     case opening
-    /// Reads finish, in the order of their calls.
     case open
     /// As `open`, until a first read of a line or message is idle (`endIfIdle`).
     case draining
     /// As `draining`, and reads of bytes that are neither lines nor messages are idle too. A case of its own, because a second
     /// payload would make each look at the phase dearer.
     case drainingAll
-    /// They all fail with this error.
     case refusing(SocketError)
   }
 
@@ -125,36 +113,26 @@ struct ReadQueue<Tag> {
   private var nextID: ID = 0
   /// An entry that has left, with its tag, for the next read: most streams have one read at a time.
   private var spare: Entry?
-  /// The elements at the front of the buffer that a loop may take; `nil` if a loop may take no element.
   var lookahead: Lookahead?
 
-  /// The bytes that no read has taken.
   @inline(__always)
   var buffer: ByteQueue { arrived.bytes }
-  /// How the bytes end; `nil` while more may arrive.
   @inline(__always)
   var ending: StreamEnding? { arrived.ending }
-  /// The number of reads that wait.
   var count: Int { entries.count }
-  /// The first read.
   var first: Entry? { entries.first }
-  /// All reads that wait, in order.
   var all: [Entry] { entries.all }
-  /// Why all reads fail, `nil` if they do not.
   var refusal: SocketError? { if case .refusing(let error) = phase { error } else { nil } }
-  /// Whether all reads fail.
   @inline(__always)
   var isRefusing: Bool { if case .refusing = phase { true } else { false } }
   @inline(__always)
   var isOpen: Bool { if case .open = phase { true } else { false } }
   private var isOpening: Bool { if case .opening = phase { true } else { false } }
 
-  /// Returns what the owner keeps with a read, `nil` if it is not in the queue.
   func tag(of id: ID) -> Tag? { entries.index(of: id).map { entries[$0].tag } }
 
   // MARK: Reads
 
-  /// Puts a read at the end.
   mutating func admit(_ kind: ReadKind, isEnqueued: Bool, _ tag: Tag) -> ID {
     reclaimLookahead()
     nextID += 1
@@ -168,10 +146,8 @@ struct ReadQueue<Tag> {
   /// Keeps an entry that has left, and that nothing else refers to, for `admitSpare`.
   mutating func keep(_ entry: Entry) { spare = entry }
 
-  /// Puts a read at the end, in the entry that `keep` has kept: no allocation is needed.
-  ///
-  /// - Returns: `nil` if there is no such entry. Otherwise the entry, and whether the read can only wait for its first byte. Then
-  ///   it has begun, and no step is needed before that byte arrives.
+  /// As `admit`, but in the entry that `keep` has kept, without an allocation. `nil` if there is no such entry. If the read can only
+  /// wait for its first byte (`waits`), it has begun, and no step is needed before that byte arrives.
   mutating func admitSpare(_ kind: ReadKind) -> (entry: Entry, waits: Bool)? {
     reclaimLookahead()
     guard let entry = spare.take() else { return nil }
@@ -193,14 +169,13 @@ struct ReadQueue<Tag> {
     }
   }
 
-  /// Takes a read out, unless it has left or borrows the buffer. The enqueued reads behind it fail.
+  /// A read that borrows the buffer stays. The enqueued reads after the removed one fail.
   mutating func remove(_ id: ID) -> Entry? {
     guard let index = entries.index(of: id), index != entries.startIndex || firstRead != .borrowing else { return nil }
     failEnqueued(after: id)
     return entries.index(of: id).map { leave($0) }
   }
 
-  /// Takes the first read out, which there must be.
   mutating func leaveFirst() -> Entry { leave(entries.startIndex) }
 
   private mutating func leave(_ index: FIFO<Entry>.Index) -> Entry {
@@ -211,7 +186,6 @@ struct ReadQueue<Tag> {
     return entry
   }
 
-  /// Takes out the enqueued reads behind one that fails or is removed; they fail in the next steps.
   mutating func failEnqueued(after id: ID) {
     var failed: [Entry] = []
     while let last = enqueued.last, last.id > id, let index = entries.index(of: last.id) { failed.append(leave(index)) }
@@ -230,11 +204,10 @@ struct ReadQueue<Tag> {
 
   // MARK: The stream
 
-  /// Notes that the stream is up.
   mutating func open() { if case .opening = phase { phase = .open } }
 
-  /// Lets the owner end the stream when the first read is idle, unless all reads fail. All reads go through the steps then, because
-  /// the fast paths do not check for idle reads.
+  /// Lets the owner end the stream when the first read is idle. From now on all reads go through the steps, because the fast paths do
+  /// not check for idle reads.
   mutating func drain(all: Bool) {
     switch phase {
     case .open, .draining: phase = all ? .drainingAll : .draining
@@ -242,25 +215,22 @@ struct ReadQueue<Tag> {
     }
   }
 
-  /// Fails all reads, including later ones. The first refusal stays. The bytes stay for `takeBuffered`.
+  /// Fails all reads, including later ones. The first refusal stays, and so do the bytes, for `takeBuffered`.
   mutating func refuse(_ error: SocketError) {
     reclaimLookahead()
     if !isRefusing { phase = .refusing(error) }
   }
 
-  /// Appends bytes that arrived.
   mutating func received(_ bytes: Span<UInt8>) { arrived.append(bytes) }
 
   /// Moves the buffer out, so that the owner receives into it. Nothing else may happen until `giveBack`.
   mutating func lendBuffer() -> ByteQueue { arrived.lend() }
 
-  /// Moves the buffer back in, with the bytes that were received into it.
   mutating func giveBack(_ lent: consuming ByteQueue) { arrived.giveBack(lent) }
 
-  /// Notes that no more bytes will arrive. The first ending stays.
   mutating func end(_ ending: StreamEnding) { arrived.end(ending) }
 
-  /// Takes all bytes that no read has taken; none while a read borrows them.
+  /// Returns no bytes while a read borrows them.
   mutating func takeBuffered() -> [UInt8] {
     if firstRead == .borrowing { return [] }
     reclaimLookahead()
@@ -275,7 +245,6 @@ struct ReadQueue<Tag> {
 
   // MARK: Steps
 
-  /// Says what to do next.
   mutating func step() -> Step {
     if !failedByPredecessor.isEmpty, let entry = failedByPredecessor.popLast() {
       return .finish(entry, .failure(SocketError(.precedingReadFailed, operation: "read")))
@@ -299,7 +268,6 @@ struct ReadQueue<Tag> {
     return evaluate(first)
   }
 
-  /// Finishes the first read if its bytes have arrived or it fails.
   private mutating func evaluate(_ first: Entry) -> Step {
     assert(firstRead == .waiting, "only a read that waits is evaluated")
     assert(lookahead == nil, "a read gets no byte that a loop may take")
@@ -326,10 +294,8 @@ struct ReadQueue<Tag> {
     }
   }
 
-  /// Finishes the read of a `.receiveAny` step with bytes that never enter the buffer.
-  ///
-  /// - Parameter count: The number of bytes that arrived.
-  /// - Returns: Its entry; `nil` if it asks for fewer bytes. Then the bytes belong in the buffer.
+  /// Finishes the read of a `.receiveAny` step with bytes that never enter the buffer. Returns `nil` if the read asks for fewer bytes:
+  /// then they belong in the buffer.
   mutating func finishAny(_ count: Int) -> Entry? {
     guard case .any(let limit)? = entries.first?.kind, count <= limit else { return nil }
     return leaveFirst()
@@ -339,7 +305,6 @@ struct ReadQueue<Tag> {
 // MARK: - Draining
 
 extension ReadQueue {
-  /// Whether the stream ends when the first read is idle.
   @inline(__always)
   var isDraining: Bool {
     switch phase {
@@ -348,11 +313,9 @@ extension ReadQueue {
     }
   }
 
-  /// Ends the stream if the first read is idle: it waits for the first byte of a line or message, and may find the end in its place.
-  /// Call it when there is nothing to receive. For this read and all later ones it is as if the peer had finished, so no read takes
-  /// bytes that were meant for an earlier one.
-  ///
-  /// - Returns: Whether it was idle. Then the next step finishes it.
+  /// Call it when there is nothing to receive. The first read is idle if it waits for the first byte of a line or message, and may
+  /// find the end instead. For this read and all later ones it is as if the peer had finished, so no read takes bytes that were meant
+  /// for an earlier one.
   mutating func endIfIdle() -> Bool {
     guard isDraining, firstRead == .waiting, buffer.isEmpty, ending == nil, let first = entries.first,
       first.kind.mayFindEnd

@@ -1,8 +1,5 @@
 // The write queue, a pure state machine, which corresponds to the read queue.
 //
-// State: the writes in the order of their calls, of which the first may be partly sent; whether the stream is open; the error
-// that ended it, if any.
-//
 // Invariants:
 // - Bytes are sent in the order of the entries. The bytes of two entries never mix.
 // - Every entry leaves exactly once, in a `.finish` or `.acknowledge` step or through `remove`. Its tag may leave earlier.
@@ -17,11 +14,8 @@ struct WriteQueue<Tag> {
   typealias ID = UInt64
 
   enum Content {
-    /// Bytes in one or several pieces.
     case pieces([[UInt8]])
-    /// A number of bytes of a file, starting at an offset.
     case file(FileSource, from: Int, count: Int)
-    /// Bytes, and a descriptor that is passed with the first byte.
     case passing([UInt8], PassedDescriptor)
     /// No bytes: waits until the peer has acknowledged everything before.
     case acknowledgement
@@ -33,19 +27,16 @@ struct WriteQueue<Tag> {
   final class Entry {
     let id: ID
     fileprivate var content: Content
-    /// The number of bytes of the entry.
+    /// In bytes, including `sentBefore`.
     let total: Int
     /// `nil` if no call waits for the write any more.
     fileprivate(set) var tag: Tag?
-    /// The number of bytes that the kernel took.
+    /// The number of bytes that the transport took.
     fileprivate(set) var sent: Int
     /// The number of these bytes that were sent before the entry was queued. The pieces begin after them.
     fileprivate let sentBefore: Int
     fileprivate var isBegun = false
-    /// Whether this is the half-close.
     var isFinish: Bool { if case .finish = content { true } else { false } }
-
-    /// Whether this waits for an acknowledgement.
     var isFlush: Bool { if case .acknowledgement = content { true } else { false } }
     fileprivate var isFile: Bool { if case .file = content { true } else { false } }
 
@@ -68,13 +59,11 @@ struct WriteQueue<Tag> {
     case acknowledge(ID, Tag?)
     /// Send the bytes that `unsent` returns.
     case send
-    /// Send bytes of a file.
     case sendFile(FileSource, from: Int, count: Int)
     /// A descriptor is passed with the first of these bytes: send them, then call `passed()` and `sent`.
     case pass([UInt8], PassedDescriptor)
     /// Everything before the half-close is sent: shut down the sending side, then call `finished()`.
     case shutDown
-    /// Nothing to do.
     case idle
   }
 
@@ -88,7 +77,6 @@ struct WriteQueue<Tag> {
   /// The bytes that the transport had taken and not sent when the queue was refused.
   private var unsentCiphertext = 0
   private(set) var queuedBytes = 0
-  /// The part of `queuedBytes` that is in files, not in memory.
   private(set) var queuedFileBytes = 0
   /// The number of writes that a call waits for.
   private(set) var waiting = 0
@@ -97,19 +85,13 @@ struct WriteQueue<Tag> {
   private var sentPieces = 0
   private var offset = 0
 
-  /// The number of writes that wait.
   var count: Int { entries.count }
-  /// Whether the queue is empty.
   var isEmpty: Bool { entries.isEmpty }
   /// Whether a new write can be sent at once.
   var isFree: Bool { entries.isEmpty && !isFinishing }
-  /// Whether all writes fail.
   var isRefusing: Bool { refusal != nil }
-  /// Whether the first write has begun and the queue does not refuse.
   var isUnderWay: Bool { refusal == nil && entries.first?.isBegun == true }
-  /// The first write.
   var first: Entry? { entries.first }
-  /// All writes in the queue, in order.
   var all: [Entry] { entries.all }
 
   // MARK: Events
@@ -140,21 +122,16 @@ struct WriteQueue<Tag> {
     return nextID
   }
 
-  /// The stream is open.
   mutating func open() { isOpen = true }
 
-  /// Fails all writes, including later ones.
-  ///
-  /// - Parameters:
-  ///   - error: The error that they fail with.
-  ///   - unsentCiphertext: The number of bytes that the transport took and will never send. A write with such bytes has not succeeded.
+  /// Fails all writes, including later ones. The transport took `unsentCiphertext` bytes and will never send them: a write with such
+  /// bytes has not succeeded.
   mutating func refuse(_ error: SocketError, unsentCiphertext: Int = 0) {
     if refusal != nil { return }
     refusal = error
     self.unsentCiphertext = unsentCiphertext
   }
 
-  /// The kernel took this many of the bytes that `unsent` returned.
   mutating func sent(_ count: Int) {
     queuedBytes -= count
     var rest = count
@@ -174,18 +151,15 @@ struct WriteQueue<Tag> {
     assert(rest == 0, "more bytes were sent than the queue has")
   }
 
-  /// The kernel took the first write's descriptor. The remaining bytes are sent like any others.
+  /// The kernel took the descriptor of the first write. The remaining bytes are sent like any others.
   mutating func passed() {
     guard let first = entries.first, case .passing(let bytes, _) = first.content else { return }
     first.content = .pieces([bytes])
   }
 
-  /// The sending side is shut down.
   mutating func finished() { isFinished = true }
 
   /// Removes a write if no byte of it is sent. Otherwise removes only its tag; also of a half-close, which is carried out anyway.
-  ///
-  /// - Returns: The tag and the number of bytes sent; `nil` if the write or its tag is already gone.
   mutating func remove(_ id: ID) -> (tag: Tag, sent: Int)? {
     guard let index = entries.index(of: id), let tag = entries[index].tag.take() else { return nil }
     waiting -= 1
@@ -201,22 +175,17 @@ struct WriteQueue<Tag> {
     return (tag, sent)
   }
 
-  /// Removes the tag of a write, whether or not bytes of it are sent. No call waits for the write any more, and its bytes are
-  /// still sent.
-  ///
-  /// - Returns: The tag; `nil` if it is already gone.
   mutating func abandon(_ id: ID) -> Tag? {
     guard let index = entries.index(of: id), let tag = entries[index].tag.take() else { return nil }
     waiting -= 1
     return tag
   }
 
-  /// Returns the tag of a write.
   func tag(of id: ID) -> Tag? { entries.index(of: id).flatMap { entries[$0].tag } }
 
   // MARK: Actions
 
-  /// Returns the next step. Call it until it returns `.idle`, or until it returns `.send` and nothing can be sent.
+  /// Call it until it returns `.idle`, or until it returns `.send` and nothing can be sent.
   mutating func step() -> Step {
     guard let first = entries.first else { return .idle }
     // A write that the kernel has taken completely has succeeded, even if the stream broke before the entry left the queue.
@@ -267,7 +236,6 @@ struct WriteQueue<Tag> {
     return entry
   }
 
-  /// Advances the position in the first entry.
   private mutating func advance(by count: Int) {
     guard case .pieces(let pieces)? = entries.first?.content else { return }
     var rest = count
@@ -283,13 +251,8 @@ struct WriteQueue<Tag> {
     }
   }
 
-  /// Returns the unsent bytes: pieces of the first write and of later ones, so that one system call can send them all.
-  ///
-  /// - Parameters:
-  ///   - maximumPieces: The largest number of pieces.
-  ///   - maximumBytes: The number of bytes after which no further write is added.
-  ///   - mayBeSent: Whether a later write may be sent now.
-  /// - Returns: The pieces, and the number of bytes of the first piece that are already sent.
+  /// The unsent pieces of the first write and of later ones, so that one system call can send them all. No write is added after the
+  /// first `maximumBytes` bytes. `offset` bytes of the first piece are already sent.
   func unsent(
     maximumPieces: Int, maximumBytes: Int, where mayBeSent: (Tag?) -> Bool = { _ in true }
   ) -> (pieces: ArraySlice<[UInt8]>, offset: Int) {

@@ -17,11 +17,9 @@ internal import SocketSystem
 
 package struct AcceptPolicy {
   enum Verdict: Equatable {
-    /// Skip this connection and accept the next one.
     case skip
-    /// Try again after this many nanoseconds.
+    /// In nanoseconds.
     case backOff(Int64)
-    /// The listener is broken.
     case fail
   }
 
@@ -41,10 +39,7 @@ package struct AcceptPolicy {
 
   package init(hasOldBacklog: Bool = false) { self.hasOldBacklog = hasOldBacklog }
 
-  /// Takes one accept out of the budget of an iteration.
-  ///
-  /// - Parameter iteration: The number of the loop's iteration.
-  /// - Returns: `false` if the budget is used up; then other connections wait for the next iteration.
+  /// Returns `false` if the budget of this iteration of the loop is used up. Then the other connections wait for the next one.
   package mutating func takeBudget(of iteration: Int) -> Bool {
     if iteration != self.iteration {
       self.iteration = iteration
@@ -55,21 +50,15 @@ package struct AcceptPolicy {
     return true
   }
 
-  /// A connection was accepted.
   mutating func accepted() { delay = Self.firstDelay }
 
-  /// No more connections wait.
   mutating func backlogIsEmpty() { (asksForRoom, hasOldBacklog) = (false, false) }
 
-  /// A connection was accepted with a descriptor of the reserve.
   mutating func reserveWasTouched() { asksForRoom = true }
 
-  /// No descriptor below the reserve is free for another connection.
-  ///
-  /// - Returns: The nanoseconds until the next try.
+  /// Returns the nanoseconds until the next try.
   mutating func hasNoRoom() -> Int64 { nextDelay() }
 
-  /// accept4(2) failed.
   mutating func failed(errno: Int32) -> Verdict {
     switch errno {
     case Errno.connectionAborted, Errno.protocolError, Errno.noProtocolOption, Errno.networkDown,

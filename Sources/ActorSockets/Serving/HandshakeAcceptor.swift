@@ -9,13 +9,12 @@ internal import SocketSystem
 //   limit or when its connection is aborted.
 // - The tasks refer to the acceptor weakly. When the program drops it, `deinit` aborts what is not delivered, which ends the tasks.
 
-/// A layer above an accepted connection that begins with a handshake, as the acceptor needs it.
+/// A layer above an accepted connection that begins with a handshake.
 package struct HandshakeLayer<Connection: ByteStream>: Sendable {
-  /// Begins the handshake, and returns at once.
+  /// Returns at once.
   package let begin: @Sendable (any ByteStream) -> Connection
-  /// Waits until the handshake is done. Throws why it failed.
   package let wait: @Sendable (Connection) async throws -> Void
-  /// Tells the program of a handshake that failed; `nil` to print errors that no peer caused.
+  /// Called with the failure of a handshake; `nil` to print errors that no peer caused.
   package let failed: (@Sendable (ServeFailure) -> Void)?
 
   package init(
@@ -39,17 +38,11 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
   private nonisolated let registration: Registration
   private var queue: HandshakeQueue<Connection>
   private var waiters = Waiters<Connection?>()
-  /// The times of the calls that wait, by their numbers, if they have one.
+  /// By the numbers of the calls that wait with a timeout.
   private var timers: [UInt64: CallTimer] = [:]
-  /// The task that accepts for the calls that wait.
   private var accepting: Task<Void, Never>?
 
-  /// Creates an acceptor, which accepts nothing yet. Any thread.
-  ///
-  /// - Parameters:
-  ///   - listener: The listener.
-  ///   - limit: The most handshakes at a time. If it is less than 1, `next` throws `.invalidArgument`.
-  ///   - layer: The layer to begin on each connection.
+  /// Any thread. With a limit below 1, `next` throws `.invalidArgument`.
   package init(_ listener: any StreamListener, limit: Int, _ layer: HandshakeLayer<Connection>) {
     self.listener = listener
     self.layer = layer
@@ -57,7 +50,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     registration = Registration(on: listener.executor.reactor)
     executor = registration
     queue = HandshakeQueue(limit: limit)
-    // If the reactor is shut down, accepting says so.
+    // If the reactor is shut down, `accept` reports it.
     submit { try? $0.registration.enter($0) }
   }
 
@@ -67,16 +60,10 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     if registration.needsToLeave { executor.reactor.submit { [registration] in registration.leave() } }
   }
 
-  /// The number of handshakes that run.
   package var handshakes: Int { queue.handshakes }
 
-  /// Waits for the next connection whose handshake is done.
-  ///
-  /// If the task is cancelled and no other call waits, the handshakes that run are aborted.
-  ///
-  /// - Parameter timeout: The longest time to wait. `nil` means no limit.
-  /// - Returns: The connection; `nil` when the listener is closed and no handshake runs.
-  /// - Throws: `.timedOut`, `.invalidArgument` for a limit below 1, what broke the listener, or `CancellationError`.
+  /// If the task is cancelled and no other call waits, the handshakes that run are aborted. Returns `nil` when the listener is closed and
+  /// no handshake runs.
   package func next(timeout: Timeout?) async throws -> Connection? {
     var place = if let place = claimPlace() { place } else { await requeue() }
     guard limit > 0 else { throw SocketError.invalid("accept", "\(limit) handshakes at a time are too few") }
@@ -104,12 +91,12 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     return try waiter.result()
   }
 
-  /// A result of `next`: a connection, or the end.
+  /// A result of `next`. At the end, the value is `nil`.
   private struct Delivery {
     let value: Connection?
   }
 
-  /// Returns what is there without waiting; `nil` if there is nothing yet.
+  /// Returns `nil` if there is nothing yet.
   private func nextNow() throws -> Delivery? {
     switch queue.next() {
     case .connection(let connection): return Delivery(value: connection)
@@ -119,7 +106,6 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     }
   }
 
-  /// Hands out what is there to the calls that wait, and goes on accepting for the others.
   private func serveWaiters() {
     while !waiters.isEmpty {
       do {
@@ -135,7 +121,6 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
 
   // MARK: Accepting
 
-  /// Accepts a connection if a call waits and there is room for another handshake.
   private func acceptIfDue() {
     guard accepting == nil, !waiters.isEmpty, queue.beginAccepting() else { return }
     accepting = Task { [weak self, listener] in
@@ -153,7 +138,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     }
   }
 
-  /// Accepts the connections that wait in the kernel, as far as there is room, without waiting for others.
+  /// Accepts the connections that wait in the kernel, as far as there is room.
   private func acceptWaiting() async throws {
     while queue.beginAccepting() {
       do {
@@ -201,7 +186,7 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
     serveWaiters()
   }
 
-  /// - Returns: Whether the handshake failed by itself, and not because this acceptor aborted it.
+  /// Returns whether the handshake failed by itself, and not because this acceptor aborted it.
   private func failed(_ id: UInt64) -> Bool {
     defer { serveWaiters() }
     return queue.failed(id)
@@ -209,7 +194,6 @@ package actor HandshakeAcceptor<Connection: ByteStream>: EventHandler {
 
   // MARK: Ending calls
 
-  /// Ends a call that waits, unless it has its outcome.
   private func end(_ id: UInt64, with error: any Error) {
     guard let waiter = waiters.remove(id) else { return }
     waiter.resume(.failure(error))

@@ -17,7 +17,7 @@ struct PeerCounts {
     }
   }
 
-  /// The largest number of connections per peer; `nil` for no limit, in which case nothing is counted.
+  /// `nil` for no limit, in which case nothing is counted.
   private let limit: Int?
   private var counts: [Peer: Int] = [:]
   /// The peer as which each connection was counted.
@@ -25,25 +25,21 @@ struct PeerCounts {
 
   init(limit: Int?) { self.limit = limit }
 
-  /// Whether this peer may have another connection.
   func hasRoom(for address: SocketAddress?) -> Bool {
     guard let limit, let peer = Peer(address) else { return true }
     return counts[peer, default: 0] < limit
   }
 
-  /// A connection began. It is counted once.
   mutating func enter(_ connection: UInt64, from address: SocketAddress?) {
     guard limit != nil, let peer = Peer(address), counted[connection] == nil else { return }
     counted[connection] = peer
     counts[peer, default: 0] += 1
   }
 
-  /// A connection ended. If it was counted, there is room for another one of its peer.
   mutating func leave(_ connection: UInt64) {
     guard let peer = counted.removeValue(forKey: connection), let count = counts[peer] else { return }
     counts[peer] = count > 1 ? count - 1 : nil
   }
 
-  /// The number of peers that have connections.
   var peers: Int { counts.count }
 }

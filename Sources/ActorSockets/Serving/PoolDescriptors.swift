@@ -5,7 +5,6 @@
 
 internal import SocketSystem
 
-/// The descriptors that Swift's thread pool opens and keeps.
 enum PoolDescriptors {
   private static let opening = Task.detached {
     // libdispatch opens a clock's timerfd when it waits for a timer that is not due yet. A short sleep is not enough, because
@@ -23,9 +22,8 @@ enum PoolDescriptors {
     for sleep in long { sleep.cancel() }
   }
 
-  /// Starts opening them. Only the first call in a process has an effect.
+  /// Only the first call in a process has an effect.
   static func open() { if CurrentSystem.calls.mayWaitForThreads { _ = opening } }
 
-  /// Waits until they are open.
   static func areOpen() async { if CurrentSystem.calls.mayWaitForThreads { await opening.value } }
 }

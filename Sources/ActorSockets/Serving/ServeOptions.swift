@@ -34,7 +34,7 @@ public struct ServeOptions: Sendable {
   ///   - drain: How long handlers may continue when the server stops; 30 seconds by default.
   ///   - executor: Where the handlers run.
   ///   - reactors: The number of reactors that share the connections, 1 to 256.
-  ///   - signals: The signals that stop the server; none by default.
+  ///   - signals: The signals that stop the server; empty by default.
   ///   - onFailure: Called with each error of a handler or a handshake; `nil` to print those that no peer caused.
   public init(
     limits: ServeLimits = .init(), drain: Drain = .within(.seconds(30)), on executor: HandlerExecutor = .pool,
@@ -61,11 +61,10 @@ public enum HandlerExecutor: Sendable {
   /// On an executor that a closure chooses for each connection, for example `$0.executor.reactor` or ``WorkerPool/shared``; `nil` for
   /// Swift's pool.
   ///
-  /// The closure is called on the reactor's thread for each accepted connection, ahead of a handshake. The connection's addresses are known,
-  /// except behind a load balancer (``TCPListener/Configuration/proxyProtocol``), whose header may not have arrived.
+  /// The closure is called on the reactor's thread for each accepted connection, ahead of a handshake. The connection's addresses are
+  /// known, except behind a load balancer (``TCPListener/Configuration/proxyProtocol``), whose header may not have arrived.
   case chosen(by: @Sendable (any ByteStream) -> (any TaskExecutor)?)
 
-  /// Returns what chooses the executor of each handler.
   func choice() -> @Sendable (any ByteStream) -> (any TaskExecutor)? {
     switch self {
     case .pool:

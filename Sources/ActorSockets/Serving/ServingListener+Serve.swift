@@ -7,7 +7,6 @@ internal import EpollReactor
 internal import SocketSystem
 
 extension ServingListener {
-  /// Serves connections; see ``StreamListener/serve(_:handler:)``.
   package func serve(_ request: ServeRequest<Connection>) async throws -> ServeReport {
     _ = if let place = claimPlace() { place } else { await requeue() }
     let options = request.options
@@ -27,13 +26,11 @@ extension ServingListener {
     }
   }
 
-  /// Stops serving; see ``StreamListener/drain(within:idleReads:)``.
   package func stopServing(within duration: Duration, _ idleReads: Drain.IdleReads?, _ place: Place) {
     let drain = serveTask?.options.drain ?? .immediately
     beginDrain(drain.with(duration, idleReads: idleReads))
   }
 
-  /// Returns new reactors, with the observer of the listener's own.
   private func newReactors(_ count: Int) throws -> [Reactor] {
     try (0..<count).map { _ in
       let reactor = try Reactor.start()
@@ -56,7 +53,6 @@ extension ServingListener {
     }
   }
 
-  /// Takes over the signals that stop the server.
   private func takeOver(_ signals: Set<ProcessSignal>) throws(SocketError) -> SignalSubscription? {
     if signals.isEmpty { return nil }
     do {
@@ -107,7 +103,6 @@ extension ServingListener {
     return server.report
   }
 
-  /// Lets go of what only a server needs.
   private func endServing() {
     server.ended()
     guard let task = serveTask.take() else { return }
@@ -115,7 +110,6 @@ extension ServingListener {
     if let deadline = task.deadline { registration.disarm(deadline) }
   }
 
-  /// Returns the next connection once there is room for it; `nil` when the server stops.
   private func nextToServe() async throws -> Connection? {
     while true {
       switch server.step() {
@@ -137,7 +131,6 @@ extension ServingListener {
     }
   }
 
-  /// Records an accepted connection.
   private func enlist(_ connection: Connection) -> Connection {
     // Behind a balancer, the peer is known when the header has arrived.
     let peer = awaitsHeaders ? nil : connection.remoteAddress
@@ -165,7 +158,7 @@ extension ServingListener {
     submit { $0.closed(connection) }
   }
 
-  /// A handler has thrown an error. Not inlined, because the frame of `run` is part of every idle connection.
+  /// Not inlined, because the frame of `run` is part of every idle connection.
   @inline(never)
   private nonisolated func handlerThrew(_ error: any Error, _ connection: Connection) async {
     let failure = error as? HandlerError ?? HandlerError(error)
@@ -175,27 +168,22 @@ extension ServingListener {
     if let options { failure.report(connection, to: options.onFailure) }
   }
 
-  /// Counts the error of a handler, and returns who is to hear of it; `nil` if the connection was aborted because the drain is over.
+  /// Returns `nil` if the error is not to be reported: the connection was aborted because the drain is over.
   private func counted(_ failure: HandlerError, _ connection: Connection) -> ServeOptions? {
     handlerEnded(connection, failure.isCausedByPeer ? .failedByPeer : .failed) ? serveTask?.options : nil
   }
 
-  /// A handler has ended.
-  ///
-  /// - Returns: Whether it is counted now. A connection that was aborted was already counted.
   @discardableResult
   private func handlerEnded(_ connection: Connection, _ end: Server<Connection>.HandlerEnd) -> Bool {
     defer { wakeServer() }
     return server.handlerEnded(connection.id, end)
   }
 
-  /// The task of a handler is done. Its connection is closed, or still closes in the background because the drain is over.
   private func closed(_ connection: Connection) {
     server.closed(connection.id)
     wakeServer()
   }
 
-  /// A connection that closes has sent everything, and waits for its peer to finish.
   func lingers(_ connection: Connection) {
     server.lingers(connection, connection.id, since: executor.reactor.now)
     if server.isDraining { shortenLinger(of: connection) }
@@ -208,20 +196,18 @@ extension ServingListener {
     connection.submit { $0.endLinger(by: end) }
   }
 
-  /// Ends a connection's wait for its peer as soon as it has had the least time. Then the next connection can have its descriptor.
+  /// Ends the wait as soon as the connection has had the least time. Then the next connection can have its descriptor.
   private func shortenLinger(of connection: Connection, since: Int64) {
     connection.submit { $0.endLinger(by: instant(since, plus: LingeringConnections<Connection>.leastLimit)) }
   }
 
-  /// Closes connections that wait for their peers, those that have waited longest first, until at most `limit` are left.
   func closeLingering(ifMoreThan limit: Int) {
     while let connection = server.takeLingering(ifMoreThan: limit) {
       connection.submit { $0.endLinger(by: 0) }
     }
   }
 
-  /// Begins to wait for the next change. Check the condition just before, in the same job, because the runtime may suspend a
-  /// task at any `await`.
+  /// Check the condition just before this call, in the same job, because the runtime may suspend a task at any `await`.
   private func nextChange(_ place: Place) -> Suspension {
     let waiter = Suspension(place)
     serveTask?.waiter = waiter
@@ -230,8 +216,8 @@ extension ServingListener {
 
   private func wakeServer() { serveTask?.waiter.take()?.resume() }
 
-  /// Starts the drain. From here on, only connections that already wait are accepted. Their peers consider them established,
-  /// and closing the listener would reset them.
+  /// From here on, only connections that already wait are accepted. Their peers consider them established, and closing the listener would
+  /// reset them.
   private func beginDrain(_ drain: Drain) {
     let end = server.drained(drain, at: executor.reactor.now, waiting: waitingConnections)
     guard let options = serveTask?.options else { return close() }
@@ -253,7 +239,6 @@ extension ServingListener {
     wakeServer()
   }
 
-  /// The listener was closed by this program, or broke.
   package func listeningEnded() {
     server.listeningEnded()
     wakeServer()

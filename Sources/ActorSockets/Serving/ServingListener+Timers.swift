@@ -3,7 +3,6 @@ internal import EpollReactor
 // The times of calls that wait for a listener. The calls themselves wait in `Waiters`.
 
 extension ServingListener {
-  /// Starts the time of a call that waits.
   package func startTimer(_ timeout: Timeout, for tag: DeadlineTag) {
     let timer = CallTimer(timeout, start: registration.reactor.now)
     timers[tag] = timer
@@ -13,26 +12,24 @@ extension ServingListener {
     if isImmediate || timer.isPastDeadline(registration) { connectionsMayWait() }
   }
 
-  /// Ends the calls that must not wait. Connections may wait behind this iteration's budget, and then these calls stay for the next one.
+  /// If connections wait beyond this iteration's budget, the calls stay for the next iteration.
   package func expireImmediateCalls() {
     if timers.isEmpty || registration.isRescheduled { return }
     let immediate = timers.filter { $0.value.timeout?.isImmediate == true }
     for tag in immediate.keys.sorted(by: { ($0.id, $0.number) < ($1.id, $1.number) }) { deadlineReached(tag) }
   }
 
-  /// Stops the time of a call that has its outcome.
   package func stopTimer(for tag: DeadlineTag) {
     if timers.isEmpty { return }
     if let deadline = timers.removeValue(forKey: tag)?.deadline { registration.disarm(deadline) }
   }
 
-  /// The time of a call to `accept` is over.
   package func acceptTimedOut(_ id: UInt64) {
     guard waiters.contains(id), let error = timeoutError(of: DeadlineTag(.accept, id), "accept") else { return }
     waiters.remove(id)?.resume(.failure(error))
   }
 
-  /// Returns the error of a call whose time is over; `nil` if its timeout gives it more time.
+  /// Returns `nil` if the timeout gives the call more time.
   package func timeoutError(of tag: DeadlineTag, _ operation: String) -> SocketError? {
     guard let timer = timers[tag] else { return nil }
     if timer.extend(registration, tag, done: 0) { return nil }
@@ -41,7 +38,6 @@ extension ServingListener {
 }
 
 extension EventHandler where Self: ServingListener {
-  /// The calls of `accept` that wait.
   package var waitingOperations: String? {
     guard let first = waiters.first else { return nil }
     let age = Duration.nanoseconds(executor.reactor.now - first.since)

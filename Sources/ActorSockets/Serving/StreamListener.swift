@@ -149,7 +149,7 @@ extension StreamListener {
 }
 
 extension ByteStream {
-  /// Runs a handler in the isolation of this stream. Inlined, because each frame adds to the memory of an idle connection.
+  /// Inlined, because each frame adds to the memory of an idle connection.
   @inline(__always)
   package nonisolated func run(isolated handler: (isolated Self) async throws -> Void) async throws {
     executor.willRunUserCode()

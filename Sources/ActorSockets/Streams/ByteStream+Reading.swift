@@ -2,7 +2,7 @@ internal import EpollReactor
 internal import Synchronization
 
 // Methods that suspend before they read, or do work of their own, are not isolated to the stream. A call from elsewhere then
-// changes isolation once, into the isolated method, and is admitted in that job. A second change could put the call behind calls
+// changes isolation once, into the isolated method, and is admitted in that job. A second change could put the call after calls
 // that were made later.
 
 extension ByteStream {
@@ -129,7 +129,7 @@ extension ByteStream {
   ///
   /// - Parameters:
   ///   - limit: The largest number of bytes to show, at least 1. The default is 64 KiB. If the closure has seen that many and
-  ///     consumed none, the call throws `.limitExceeded`.
+  ///     consumed no bytes, the call throws `.limitExceeded`.
   ///   - timeout: The longest time that the call may take. `nil` means no limit.
   ///   - body: Reads the bytes and sets `consumed`. If it throws, the bytes that it counted before are consumed.
   /// - Returns: The closure's result, or `nil` at the end of the stream.
@@ -153,7 +153,7 @@ extension ByteStream {
   /// - Parameters:
   ///   - state: The parser.
   ///   - limit: The largest number of bytes to show, at least 1. The default is 64 KiB. If the closure has seen that many and
-  ///     consumed none, the call throws `.limitExceeded`.
+  ///     consumed no bytes, the call throws `.limitExceeded`.
   ///   - timeout: The longest time that the call may take. `nil` means no limit.
   ///   - body: Reads the bytes and sets `consumed`. If it throws, the bytes that it counted before are consumed.
   /// - Returns: The closure's result, or `nil` at the end of the stream.
@@ -178,7 +178,7 @@ extension ByteStream {
   /// Puts a read in the queue without waiting for it.
   ///
   /// *Ordering*: reads are carried out in the order of the calls, from any thread. If a read fails or is cancelled, the enqueued reads
-  /// that wait behind it at that time fail with `.precedingReadFailed`.
+  /// that wait after it at that time fail with `.precedingReadFailed`.
   ///
   /// *Cancellation*: ``Pending/cancel()`` takes the read out of the queue.
   ///
@@ -196,7 +196,7 @@ extension ByteStream {
   }
 
   /// Returns all bytes that arrived and that no read has taken, and removes them from the stream. Works after the stream is closed,
-  /// too. Within the closure of ``withBytes(upTo:timeout:_:)`` or a parser, it returns none: the bytes are lent to that code.
+  /// too. Within the closure of ``withBytes(upTo:timeout:_:)`` or a parser, it returns no bytes: they are lent to that code.
   ///
   /// *Ordering*: in the stream's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
@@ -267,10 +267,8 @@ extension ByteStream {
   }
 }
 
-/// A value that a synchronous closure in another isolation changes, and that comes back afterwards.
-///
-/// The mutex proves to the compiler that only one thread uses the value at a time. It is never contended. The value is there until
-/// `takeBack`.
+/// A value that a synchronous closure in another isolation changes. The mutex is never contended: it proves to the compiler that only
+/// one thread uses the value at a time. The value is there until `takeBack`.
 // swift-format-ignore: NeverForceUnwrap
 private struct Lent<State>: ~Copyable {
   private let state: Mutex<State?>

@@ -1,8 +1,8 @@
 internal import EpollReactor
 
 // The sequences pull: each `next()` is one read in the stream's queue, in its place among all others, or takes an element that the
-// previous read found in the stream's buffer (Lookahead.swift). No task runs behind them, nothing is received ahead, and nothing is
-// lost when iteration stops. A new iteration continues where the last one stopped.
+// previous read found in the stream's buffer (Lookahead.swift). No task runs in the background, nothing is received ahead, and nothing
+// is lost when iteration stops. A new iteration continues where the last one stopped.
 
 extension ByteStream {
   /// The bytes in the order of their arrival, in arrays that are never empty: see ``chunks(timeout:)``.
@@ -137,7 +137,7 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     @usableFromInline let stream: any ByteStream
     @usableFromInline let request: ReadRequest<Element?>
     @usableFromInline let timeout: Timeout?
-    /// The elements behind the one that the last read returned; `nil` if that read found no others.
+    /// The elements after the one that the last read returned; `nil` if that read found no others.
     @usableFromInline var ahead: ElementsAhead<Element>?
 
     fileprivate init(stream: any ByteStream, request: ReadRequest<Element?>, timeout: Timeout?) {
@@ -178,7 +178,6 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
       return read.element
     }
 
-    /// Takes the next element that was found, unless the task is cancelled: then the read throws.
     @inlinable @inline(__always)
     mutating func takeAhead() -> Element? {
       if let element = ahead?.take() { return element }
@@ -189,9 +188,6 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
 }
 
 extension ByteStream {
-  /// Reads an element, and looks ahead at the elements behind it.
-  ///
-  /// - Returns: The element, `nil` at the end of the stream; and the elements that the loop may take.
   @usableFromInline
   func readAhead<Element: Sendable>(
     _ request: ReadRequest<Element?>, _ timeout: Timeout?

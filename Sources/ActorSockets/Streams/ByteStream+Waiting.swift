@@ -4,7 +4,6 @@ internal import EpollReactor
 // is cancelled, which the cancellation handler reports through the reactor's queue.
 
 extension ByteStream {
-  /// Suspends an operation until it has an outcome.
   @inline(__always)
   func wait(for suspension: Suspension, _ call: QueuedCall) async {
     if executor.isCalledByHandlerTask {
@@ -15,7 +14,7 @@ extension ByteStream {
     }
   }
 
-  /// Suspends a read until it has an outcome. `beginRead` has just found out that its task is not cancelled.
+  /// `beginRead` has just found out that the task is not cancelled.
   @inline(__always)
   func wait(forRead suspension: Suspension, _ id: UInt64, _ place: Place) async {
     // Not `executor`: each access to it or to the core is a call, and retains.
@@ -45,7 +44,6 @@ extension ByteStream {
   ///   is cancelled.
   public func waitUntilOpen() async throws { try await waitUntilOpen(claimPlaceNow()) }
 
-  /// Waits until the stream is up, for a call that has its place.
   package func waitUntilOpen(_ place: Place) async throws {
     if core.state == .open { return }
     if core.lifecycle.report != nil { throw core.endError.during(core.transport.openingOperation).thrown }
@@ -63,8 +61,7 @@ extension ByteStream {
   ///   cancelled.
   public func waitUntilDraining() async throws { try await waitForDrain(claimPlaceNow()) }
 
-  /// Waits until the stream's listener drains, for a call that has its place. Asks here whether it does already, because the call may
-  /// have been suspended on its way to this method.
+  /// Asks here whether the listener drains already, because the call may have been suspended on its way to this method.
   private func waitForDrain(_ place: Place) async throws {
     if isDraining { return }
     if core.lifecycle.report != nil { throw core.endError.during("waitUntilDraining").thrown }
@@ -77,8 +74,7 @@ extension ByteStream {
     try? await wait(for: waiter, in: \.released)
   }
 
-  /// Begins to wait until one of the stream's conditions holds. Check the condition just before, in the same job: the runtime may
-  /// suspend a task at any `await`.
+  /// Check the condition just before, in the same job: the runtime may suspend a task at any `await`.
   func waiter<Value: Sendable>(
     in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable, _ place: Place
   ) throws -> Waiters<Value>.Waiter {
@@ -86,7 +82,6 @@ extension ByteStream {
     return core.madeWaiters[keyPath: waiters].add(place)
   }
 
-  /// Suspends until the condition of a waiter holds.
   func wait<Value: Sendable>(
     for waiter: Waiters<Value>.Waiter,
     in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable

@@ -212,7 +212,7 @@ extension ByteStream {
   /// Waits until everything that was written before has reached `target`: ioctl(2) with SIOCOUTQ, tcp(7).
   ///
   /// The program at the other end may not have read the bytes yet. The kernel has no event for acknowledgements. So the stream asks
-  /// the kernel again after an eighth of the time waited, between 1 ms and 1 s, as long as a call waits. Behind ``finishWriting()``
+  /// the kernel again after an eighth of the time waited, between 1 ms and 1 s, as long as a call waits. After ``finishWriting()``
   /// the end of the stream must be acknowledged, too. In memory and on unix sockets, bytes that were sent are already in the peer's
   /// buffer.
   ///
@@ -231,9 +231,9 @@ extension ByteStream {
     try await finish(core.begin(flushUntil: target, timeout, place))
   }
 
-  /// Tells the peer, behind all earlier writes, that no more bytes come: the half-close, shutdown(2). Reading continues.
+  /// Tells the peer, after all earlier writes, that no more bytes come: the half-close, shutdown(2). Reading continues.
   ///
-  /// *Ordering*: the half-close takes its place among the writes, and no write is accepted behind it.
+  /// *Ordering*: the half-close takes its place among the writes, and no write is accepted after it.
   ///
   /// *Cancellation*, also before the call, only ends the wait; the half-close is still carried out when it reaches the front of the
   /// queue. The call then throws `CancellationError`, unless the half-close is already done.

@@ -70,7 +70,6 @@ public protocol ByteStream: ReactorActor {
 }
 
 extension ByteStream {
-  /// The queues, and the transport that moves the bytes.
   package var core: StreamCore {
     @inline(__always) get { _core }
   }

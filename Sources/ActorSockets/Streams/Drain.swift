@@ -62,7 +62,6 @@ public struct Drain: Hashable, Sendable {
   /// Cancels the handlers and aborts their connections at once.
   public static var immediately: Drain { Drain(0, .wait) }
 
-  /// Returns the same drain with another time, and with other idle reads unless they are `nil`.
   func with(_ duration: Duration, idleReads: IdleReads?) -> Drain {
     var drain = self
     drain.nanoseconds = duration.clampedNanoseconds

@@ -12,7 +12,6 @@ internal import EpollReactor
 // A stream with nothing left to send ends cleanly, so that a peer that was merely silent finds the end of the stream. A stream
 // with unsent writes is reset.
 
-/// The state of a stream's idle timeout.
 final class IdleWatch {
   let limit: Duration
   private let registration: Registration
@@ -30,16 +29,14 @@ final class IdleWatch {
     registration.reactor.submit { [registration] in registration.disarm(deadline) }
   }
 
-  /// Starts the timeout.
   func start() {
     activity = Activity(on: registration.reactor)
     arm()
   }
 
-  /// Bytes moved.
   func note() { activity?.note() }
 
-  /// Whether the timeout has expired. If not, arms the deadline again, unless the watch was stopped.
+  /// Arms the deadline again if the timeout has not expired, unless the watch was stopped.
   func isOver() -> Bool {
     if activity == nil { return false }
     stopDeadline()
@@ -63,14 +60,12 @@ final class IdleWatch {
 }
 
 extension StreamCore {
-  /// Bytes were received.
   @inline(__always)
   func moved(received count: Int) {
     bytesReceived += count
     if let idleWatch { idleWatch.note() }
   }
 
-  /// The kernel took bytes.
   @inline(__always)
   func moved(sent count: Int) {
     bytesSent += count
@@ -79,9 +74,7 @@ extension StreamCore {
 
   func idleDeadlineReached() { endIfIdle(turns: registration.reactor.turnsBeforeIdle) }
 
-  /// Ends the stream if no byte moved for too long, after the calls that wait in the reactor's queue.
-  ///
-  /// - Parameter turns: The number of times that this job is queued again behind the waiting calls.
+  /// Decides after the calls that wait in the reactor's queue: to let them run, this job is queued again `turns` times.
   private func endIfIdle(turns: Int) {
     guard let idleWatch, idleWatch.isOver() else { return }
     if turns > 0, let owner {

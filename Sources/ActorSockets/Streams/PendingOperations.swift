@@ -49,7 +49,6 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension StreamCore {
-  /// The operations that wait, reads first.
   var pendingOperations: [PendingOperation] {
     let now = registration.reactor.now
     var hasArrived = reads.queue.buffer.count
@@ -83,7 +82,6 @@ extension StreamCore {
 }
 
 extension WriteQueue.Entry {
-  /// A description of the write.
   fileprivate var told: (kind: PendingOperation.Kind, summary: String) {
     if isFinish { return (.finishWriting, "finish writing") }
     if isFlush { return (.flush, StreamCore.flushSummary) }
@@ -92,7 +90,6 @@ extension WriteQueue.Entry {
 }
 
 extension ReadKind {
-  /// A description of the read.
   fileprivate var told: (kind: PendingOperation.Kind, summary: String, total: Int?) {
     switch self {
     case .any(let limit): (.readAny, "read up to \(limit) bytes", nil)

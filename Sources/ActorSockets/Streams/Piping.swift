@@ -1,10 +1,7 @@
 // Moving the bytes of one stream to another.
 //
-// Each direction holds at most one chunk in memory. The next chunk is read only when the destination has taken the last one. So
-// a slow reader slows down a fast writer, through the kernel's buffers on both sides. A chunk is one array, which the read
-// fills and the write sends without a copy.
-//
-// No byte that was read is lost: if the task is cancelled, a chunk in the destination's queue stays there.
+// The next chunk is read only when the destination has taken the last one. So a slow reader slows down a fast writer, through the kernel's
+// buffers on both sides. A chunk is one array, which the read fills and the write sends without a copy.
 //
 // The loop runs no code of the user and never blocks. So it runs on the reactor of its source, whatever executor the caller
 // uses. Between two sockets of one reactor, no chunk changes threads.
@@ -96,7 +93,6 @@ public func relay(
   throw failure
 }
 
-/// Ends both streams of a relay after a failure of one.
 private func end(_ first: some ByteStream, _ second: some ByteStream, _ failure: any Error) async {
   async let firstEnds: Void = end(first, failure)
   await end(second, failure)
@@ -110,20 +106,13 @@ private func end(_ stream: some ByteStream, _ failure: any Error) async {
   if wasIdle, await stream.status.unsentBytes == 0 { await stream.close() } else { await stream.abort() }
 }
 
-/// The outcome of one direction.
 private enum PipeOutcome: Sendable {
   case ended(Int)
   case sourceFailed(any Error)
   case destinationFailed(any Error)
 }
 
-/// Moves the bytes, and reports which side failed.
-///
-/// - Parameters:
-///   - source: The stream to read from.
-///   - destination: The stream to write to.
-///   - total: The number of bytes to move. With `nil`, all bytes are moved, and then the end of the stream.
-/// - Returns: The number of bytes moved, or which side failed.
+/// Moves `total` bytes; with `nil`, all bytes, and then the end of the stream.
 private func move(
   from source: some ByteStream, to destination: some ByteStream, exactly total: Int? = nil
 ) async -> PipeOutcome {
@@ -163,7 +152,7 @@ private func move(
 extension ByteStream {
   /// Moves a number of bytes to another stream: see ``pipe(from:to:)``. Use it for a body whose length is known.
   ///
-  /// At most one chunk is held in memory. The destination's writing side stays open, and bytes behind the last one stay in this stream.
+  /// At most one chunk is held in memory. The destination's writing side stays open, and bytes after the last one stay in this stream.
   ///
   /// *Errors*: if this stream ends first, the call throws `.endOfStream`. ``SocketError/bytesTransferred`` is the number of bytes that
   /// were moved. The destination's peer has then received only a part.
@@ -186,8 +175,7 @@ extension ByteStream {
     }
   }
 
-  /// Writes bytes that exist nowhere else. Cancellation, even before the call, only stops the wait; the bytes stay in the
-  /// queue.
+  /// For bytes that exist nowhere else: cancellation, even before the call, only stops the wait; the bytes stay in the queue.
   fileprivate func writeForGood(_ bytes: [UInt8]) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try core.checkWritable()

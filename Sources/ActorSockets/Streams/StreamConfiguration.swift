@@ -33,7 +33,7 @@ public enum WriteOverflowAction: Hashable, Sendable {
   /// The write fails with `.limitExceeded`, and the stream stays usable. The program must check the handle, because the message was not
   /// queued.
   case fail
-  /// The stream is aborted. Its operations throw `.peerTooSlow`, and its report says ``CloseReport/Reason-swift.enum/peerTooSlow``. A stream
-  /// that is not up yet is aborted, too. So the peer never receives later messages after one was dropped.
+  /// The stream is aborted. Its operations throw `.peerTooSlow`, and its report says ``CloseReport/Reason-swift.enum/peerTooSlow``.
+  /// A stream that is not up yet is aborted, too. So the peer never receives later messages after one was dropped.
   case abort
 }

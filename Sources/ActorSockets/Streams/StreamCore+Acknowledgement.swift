@@ -1,15 +1,12 @@
 internal import EpollReactor
 
-// Waits until the peer has acknowledged the bytes that were sent.
-
-/// The state of the waiting flushes. A stream has it only while a flush waits.
+/// A stream has this state only while a flush waits.
 final class AcknowledgementWait {
   var queue = Acknowledgements<Operation>()
   var deadline: DeadlineKey?
 }
 
 extension StreamCore {
-  /// Begins to wait until all earlier bytes are sent, or also acknowledged.
   func begin(
     flushUntil target: FlushTarget, _ timeout: Timeout?, _ place: Place
   ) throws -> Operation {
@@ -19,7 +16,6 @@ extension StreamCore {
     return begin(target == .sent ? .pieces([]) : .acknowledgement, timeout, nil, place)
   }
 
-  /// All bytes before the flush are sent.
   func awaitAcknowledgement(_ id: UInt64, _ flush: Operation?) {
     guard let flush else { return }
     if transport.unacknowledgedBytes == 0 { return finish(flush, .success(.written)) }
@@ -35,7 +31,6 @@ extension StreamCore {
     askAgain(wait)
   }
 
-  /// Asks the kernel how many bytes are acknowledged.
   func checkAcknowledgements() {
     guard let wait = acknowledgementWait else { return }
     wait.deadline = nil
@@ -51,14 +46,13 @@ extension StreamCore {
     )
   }
 
-  /// Removes a flush that waits for its acknowledgement.
   func removeFlush(_ id: UInt64) -> Operation? {
     guard let flush = acknowledgementWait?.queue.remove(id) else { return nil }
     if acknowledgementWait?.queue.isEmpty == true { endAcknowledgementWait() }
     return flush
   }
 
-  /// Fails all flushes, because no more acknowledgements will arrive.
+  /// No more acknowledgements will arrive.
   func failFlushes(_ error: SocketError) {
     guard let wait = acknowledgementWait else { return }
     for flush in wait.queue.takeAll() { finish(flush, .failure(error.during("flush"))) }

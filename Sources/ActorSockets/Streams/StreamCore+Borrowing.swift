@@ -4,8 +4,7 @@ internal import SocketSystem
 // Lends the bytes that arrived to a closure without copying them: `withBytes`.
 
 extension StreamCore {
-  /// Calls `body` with the bytes that arrived until it consumes some of them. Returns `nil` at the end of the stream. Isolated to
-  /// the owner.
+  /// Calls `body` until it consumes some of the bytes. Returns `nil` at the end of the stream. Isolated to the owner.
   func withBytes<Value>(
     upTo limit: Int, _ timeout: Timeout?, owner: any ByteStream, _ place: Place,
     _ body: (Span<UInt8>, inout Int) throws -> Value
@@ -37,7 +36,6 @@ extension StreamCore {
     }
   }
 
-  /// The result of one borrow.
   private enum BorrowResult {
     /// The closure consumed bytes. The number is how many of them to drop from the buffer: 0 if they never entered it.
     case used(Int)
@@ -47,7 +45,7 @@ extension StreamCore {
     case wait(seen: Int)
   }
 
-  /// Begins the borrow of a call. If bytes are there and no earlier read waits, the call borrows at once.
+  /// If bytes may be there, no earlier read waits and there is no timeout, the call borrows at once.
   private func beginBorrow(_ timeout: Timeout?, _ place: Place) -> Operation {
     reads.budget.renew(registration.tick, ReadQueue<Operation>.budget)
     reads.queue.reclaimLookahead()
@@ -64,7 +62,7 @@ extension StreamCore {
     return operation
   }
 
-  /// Calls the closure once. This function is not generic, because the runtime would look up each dependent type at each call.
+  /// Not generic, because the runtime would look up each dependent type at each call.
   private func lendOnce(upTo limit: Int, _ body: (Span<UInt8>, inout Int) throws -> Void) -> BorrowResult {
     // The stream may have ended after the queue lent the buffer.
     if let refusal = reads.queue.refusal { return .failed(errorOfCall(refusal.during("withBytes").thrown)) }
@@ -102,7 +100,6 @@ extension StreamCore {
         .limitExceeded, operation: "withBytes", detail: "\(limit) bytes were shown, and the closure used none of them"))
   }
 
-  /// The bytes that a closure saw, and what it did with them.
   private struct BodyOutcome {
     var shown = 0
     var used = 0
@@ -134,7 +131,6 @@ extension StreamCore {
     }
   }
 
-  /// Ends the borrow. A closure that waits for more bytes borrows again when they have arrived.
   private func waitFurther(_ id: UInt64, seen: Int) {
     _ = reads.queue.endBorrow(id, consumed: 0, waitingForMoreThan: seen)
     reads.queue.tag(of: id)?.armAgain(registration, DeadlineTag(.read, id))

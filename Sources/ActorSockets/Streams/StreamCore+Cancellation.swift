@@ -6,7 +6,6 @@ internal import SocketSystem
 // run on the reactor's thread.
 
 extension StreamCore {
-  /// The task that awaits a call was cancelled.
   func cancel(_ call: QueuedCall) {
     switch call {
     case .read(let id): cancelRead(id)
@@ -14,21 +13,19 @@ extension StreamCore {
     }
   }
 
-  /// The task that awaits a read was cancelled, or its handle.
   func cancelRead(_ id: UInt64) {
     guard let entry = reads.queue.remove(id) else { return }
     finish(entry.tag, .failure(CancellationError()))
     pumpReads()
   }
 
-  /// The task that awaits a write was cancelled, or its handle.
   func cancelWrite(_ id: UInt64) {
     guard let write = writes.queue.remove(id)?.tag ?? removeFlush(id) else { return }
     finish(write, .failure(CancellationError()))
     pumpWrites()
   }
 
-  /// The task that awaits a write was cancelled. Only the write has these bytes, so it stays in the queue.
+  /// Only the write has these bytes, so it stays in the queue.
   func abandonWrite(_ id: UInt64) {
     guard let write = writes.queue.abandon(id) else { return }
     finish(write, .failure(CancellationError()))
@@ -40,12 +37,11 @@ extension StreamCore {
 // after that.
 
 extension StreamCore {
-  /// A call of the handler task is about to suspend. The call ends now if the task was cancelled before.
+  /// Called before a call of a handler task suspends. The call ends now if the task was cancelled before.
   func handlerTaskWaits(for call: QueuedCall) {
     if CurrentTask.isCancelled { cancel(call) }
   }
 
-  /// Returns or throws the outcome of a call; returns `nil` if the call has no outcome yet.
   func outcomeOfCall(_ outcome: consuming Result<OperationOutcome, any Error>?) throws -> OperationOutcome? {
     switch outcome {
     case .success(let outcome): return outcome
@@ -54,8 +50,8 @@ extension StreamCore {
     }
   }
 
-  /// Returns the error that a call throws for an error of the stream: `CancellationError` if the stream was closed, and the handler
-  /// task makes the call after it was cancelled; otherwise the error itself.
+  /// The error that a call throws for an error of the stream. It is `CancellationError` if the stream was closed, and the handler task
+  /// makes the call after it was cancelled.
   func errorOfCall(_ error: any Error) -> any Error {
     guard let closed = error as? SocketError, closed.code == .closed, CurrentTask.isCancelled,
       owner?.executor.isCalledByHandlerTask == true
@@ -64,7 +60,6 @@ extension StreamCore {
   }
 }
 
-/// A call that waits in one of the queues.
 enum QueuedCall {
   case read(UInt64)
   case write(UInt64)

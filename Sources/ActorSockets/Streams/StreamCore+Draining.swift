@@ -18,7 +18,6 @@ internal import EpollReactor
 // A layer that waits for earlier operations of the stream beneath shares the grace of that stream. If no byte has arrived there when the
 // layer begins, and the time is not over, it goes on sharing it. Otherwise it has a grace of its own from then on, as after STARTTLS.
 
-/// The grace of a stream in a drain.
 enum DrainGrace {
   case notDraining
   case running
@@ -26,12 +25,8 @@ enum DrainGrace {
 }
 
 extension StreamCore {
-  /// The listener that serves this stream drains.
-  ///
-  /// - Parameters:
-  ///   - idleReads: Which idle reads end, now and from now on.
-  ///   - grace: How long the peer has for its first byte, in milliseconds.
-  ///   - isShared: Whether the stream is a layer that waits to begin. The stream beneath ends its grace.
+  /// The peer has `grace` milliseconds for its first byte. `isShared`: the stream is a layer that waits to begin, and the stream beneath
+  /// ends its grace.
   package func beginDraining(_ idleReads: Drain.IdleReads, grace: UInt32, isShared: Bool = false) {
     waiters?.draining.resumeAll(.success(()))
     // Nothing is read any more. The registration may already belong to what closes the descriptor.
@@ -63,7 +58,6 @@ extension StreamCore {
     layer.startGrace()
   }
 
-  /// Begins the grace.
   package func startGrace() {
     options.grace = .running
     if options.graceMilliseconds == 0 { return graceIsOver() }
@@ -72,7 +66,6 @@ extension StreamCore {
     _ = registration.arm(at: end, tag: DeadlineTag(.grace))
   }
 
-  /// The time of the grace is over.
   package func graceIsOver() {
     if options.grace != .running { return }
     options.grace = .over

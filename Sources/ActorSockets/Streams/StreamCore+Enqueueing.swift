@@ -4,7 +4,6 @@ internal import SocketSystem
 // Operations that were enqueued without waiting for them. Their outcome goes to a handle, `Pending`.
 
 extension StreamCore {
-  /// Admits a read made by `enqueueRead`.
   func enqueue<Value: Sendable>(
     _ request: ReadRequest<Value>, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Value>,
     owner: any ByteStream
@@ -29,7 +28,6 @@ extension StreamCore {
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelRead(id) } } }
   }
 
-  /// Admits a write made by `enqueueWrite`.
   func enqueue(
     _ bytes: [UInt8], _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>,
     owner: any ByteStream
@@ -52,7 +50,6 @@ extension StreamCore {
   /// Applies the write budget to the calls of `enqueueWrite` that the reactor's thread has not reached.
   func limitSubmissions() { registration.submissions.set(options.writeBudget, endsSocket: options.abortsSlowPeer) }
 
-  /// Throws if more bytes would wait than the budget allows.
   private func checkBudget(for count: Int) throws {
     if !exceedsBudget(count) { return }
     if options.abortsSlowPeer {
@@ -72,7 +69,7 @@ extension StreamCore {
     if refusal == nil { terminate(error, .peerTooSlow) }
   }
 
-  /// The bytes in memory that wait. Those in files take no memory.
+  /// Bytes in files take no memory.
   private var bytesInMemory: Int { writes.queue.queuedBytes - writes.queue.queuedFileBytes }
 
   /// The number of bytes that the queued writes count as. Each write takes some memory, however small it is.
@@ -87,7 +84,6 @@ extension StreamCore {
 }
 
 extension SocketError {
-  /// The error of an enqueued write or send that found the budget used up.
   static func overBudget(
     _ waiting: Int, _ budget: Int, _ operation: String, _ code: Code = .limitExceeded
   ) -> SocketError {

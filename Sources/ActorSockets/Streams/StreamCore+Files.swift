@@ -2,7 +2,7 @@ internal import EpollReactor
 internal import SocketSystem
 
 extension StreamCore {
-  /// Sends a part of a file. Returns `false` if nothing can be sent now.
+  /// Returns `false` if nothing can be sent now.
   func send(_ file: FileSource, from offset: Int, count: Int) -> Bool {
     // At most one budget at a time, because reading the file may block.
     switch transport.send(file: file, from: offset, count: min(count, writes.budget.bytes)) {
@@ -12,7 +12,6 @@ extension StreamCore {
     return true
   }
 
-  /// The file of the first write cannot be read any more.
   private func fileFailed(_ cause: SystemError?) {
     let error =
       cause.map { SocketError($0, operation: "sendFile") }

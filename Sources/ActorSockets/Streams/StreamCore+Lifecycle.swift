@@ -6,13 +6,11 @@ internal import EpollReactor
 extension StreamCore {
   // MARK: Requests
 
-  /// Closes as `close()` does: no operation is admitted, reads fail, writes are sent, and then the descriptor is closed.
   package func beginClose() {
     if let upgrade { return upgrade.layer.close(after: nil) }
     carryOut(lifecycle.closeRequested(currentTraffic))
   }
 
-  /// Admits no more operations, and closes when the waiting operations are finished.
   package func beginClose(after condition: CloseCondition) {
     if let upgrade { return upgrade.layer.close(after: condition) }
     // No read is admitted any more, so no loop goes on.
@@ -20,47 +18,37 @@ extension StreamCore {
     carryOut(lifecycle.closeRequested(after: condition))
   }
 
-  /// The user closes. A stream that already closes by itself fails its reads from now on.
+  /// A stream that already closes by itself fails its reads from now on.
   func userCloses() { carryOut(lifecycle.userCloses()) }
 
-  /// Ends the stream, as `abort()` does.
   func abortOnRequest() {
     if let layer = carriedLayer, layer.hasFailed { layer.endAfterFailure() }
     carryOut(lifecycle.abortRequested(currentTraffic))
   }
 
-  /// Ends the stream now: waiting operations fail with `error`, and the peer sees a reset.
-  ///
-  /// - Parameters:
-  ///   - error: The error that the operations throw.
-  ///   - reason: The reason for the report, if it is not made yet; `nil` stands for `.local`.
-  ///   - givingUp: The stream was not up, and the peer need not see a reset.
+  /// Ends the stream now: waiting operations fail with `error`, and the peer sees a reset, unless the stream was not up and is given up
+  /// (`givingUp`). `reason` is for the report, if it is not made yet; `nil` stands for `.local`.
   package func terminate(_ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false) {
     carryOut(lifecycle.end(error, reason, givingUp: givingUp, currentTraffic))
   }
 
-  /// The reactor shuts down.
   package func reactorShutDown() {
     let error = SocketError(.reactorShutDown, operation: "connection")
     terminate(error, .error(error))
   }
 
-  /// No byte moved for too long.
   package func endIdle(_ error: SocketError) {
     carryOut(lifecycle.idle(error, writes: writes.queue.isEmpty, currentTraffic))
   }
 
   // MARK: State
 
-  /// The numbers of bytes moved so far.
   var currentTraffic: StreamTraffic {
     StreamTraffic(received: bytesReceived, sent: bytesSent, unsent: unsentBytes)
   }
 
   /// Whether the stream has ended and its descriptor is closed.
   var isReleased: Bool { lifecycle.isReleased && transport.encryption?.isLettingGo != true }
-
-  /// The error that operations throw after the end.
   package var endError: SocketError { lifecycle.endError }
 
   // MARK: Empty queues
@@ -90,7 +78,6 @@ extension StreamCore {
     return !(lifecycle.peerHasFinished && options.closesOnEndOfStream)
   }
 
-  /// Closes the stream if it is configured to close at the peer's end, no read waits, and nothing is left to read.
   private func closeAtEnd() {
     guard options.closesOnEndOfStream, lifecycle.peerHasFinished, reads.queue.count == 0 else { return }
     reads.queue.reclaimLookahead()
@@ -108,7 +95,7 @@ extension StreamCore {
 
   @inline(never)
   private func carryOutAll(_ actions: StreamLifecycle.Actions) {
-    // Removed before its entries in the queues fail, so that the layer hears of the end once, with its cause.
+    // Removed before its entries in the queues fail, so that the layer is told of the end once, with its cause.
     let layer = actions.contains(.release) ? upgrade.take()?.layer : nil
     if actions.contains(.announce) {
       observation?.isUp()
@@ -155,7 +142,6 @@ extension StreamCore {
     if actions.contains(.closeWhenDropped) { registration.resetsWhenDropped = false }
   }
 
-  /// Arms the deadline of the life cycle, and disarms the previous one.
   private func arm(_ kind: DeadlineKind) {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     deadline = registration.arm(
@@ -190,7 +176,7 @@ extension StreamCore {
     waiters?.lingers.take()?()
   }
 
-  /// Calls a closure when the transport begins to wait for the peer to finish: now, if it does so already, or never, if the stream is
+  /// Calls `tell` when the transport begins to wait for the peer to finish: now, if it does so already, or never, if the stream is
   /// released at once.
   func whenLingering(_ tell: @escaping () -> Void) {
     if isReleased { return }

@@ -1,15 +1,10 @@
 internal import EpollReactor
 
-// The loops over the elements of a stream look ahead. A read has got its element; in the same job, this looks for further ones behind
-// it. ReadQueue+Lookahead.swift says what becomes of them.
+// The loops over the elements of a stream look ahead. A read has got its element; in the same job, this looks for further ones after
+// it. ReadQueue+Lookahead.swift says what happens to them.
 
 extension StreamCore {
-  /// Looks for elements that the loop may take without further reads.
-  ///
-  /// - Parameters:
-  ///   - kind: The kind of the read that has got its element.
-  ///   - executor: The isolation domain of the stream.
-  /// - Returns: Copies of the elements, and what decides which of them the loop may take; `nil` without elements.
+  /// Copies elements that the loop may take without further reads. The `Lookahead` decides which of them.
   @inline(never)
   func lookAhead(_ kind: ReadKind, _ executor: ReactorExecutor) -> (elements: ReadOutcome, Lookahead)? {
     if !mayLookAhead { return nil }
@@ -36,7 +31,7 @@ extension StreamCore {
     let outcome = buffer.withBytes { bytes in
       parser.parse(bytes.extracting(first: ReadBuffer.farthestAhead), (limit, ReadBuffer.farthestAhead), nil)
     }
-    // What the parser says of an incomplete or invalid message, it says again to the read that asks for it.
+    // If a message is incomplete or invalid, the read that asks for it calls the parser again.
     guard case .batch(let messages, let ends) = outcome else { return nil }
     // If the parser has taken the bytes or ended the stream, there is nothing to look ahead at.
     guard mayLookAhead, reads.queue.buffer.count == buffer.count, reads.queue.mayLookAhead() != nil else { return nil }

@@ -5,7 +5,7 @@ internal import SocketSystem
 // can wait on. So no outcome can be missed between the admission and the wait, wherever the runtime suspends the task.
 
 extension StreamCore {
-  /// Begins a read of a call. It is not inlined, because its variables would be in the frame of every suspended read.
+  /// Not inlined, because its variables would be in the frame of every suspended read.
   @inline(never)
   func beginRead(
     _ kind: ReadKind, _ timeout: Timeout?, _ progress: ProgressHandler?, _ place: Place
@@ -15,7 +15,6 @@ extension StreamCore {
     return begin(kind, timeout, progress, place)
   }
 
-  /// Throws if no more reads are admitted, or the task is cancelled.
   func checkReadable(_ name: String) throws {
     try CurrentTask.checkCancellation()
     if let refusal, !lifecycle.readsFindEnd { throw refusal.during(name).thrown }
@@ -31,7 +30,6 @@ extension StreamCore {
     return operation
   }
 
-  /// Begins a write of a call, of which `sent` bytes are already sent and not in the content.
   @inline(never)
   func begin(
     _ content: WriteQueue<Operation>.Content, alreadySent sent: Int = 0, _ timeout: Timeout?,
@@ -44,16 +42,13 @@ extension StreamCore {
     return operation
   }
 
-  /// Gives the operation a suspension that its call can wait on, unless it is already finished.
   func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
     if operation.suspension == nil { operation.suspension = Suspension(place) }
     if operation.called == 0 { operation.called = registration.tickTime }
   }
 
-  /// Sends the bytes that can be sent without queueing, unless the write's deadline has passed.
-  ///
-  /// - Returns: The number of bytes that were sent, 0 if earlier writes wait; and whether the write is done.
+  /// Sends the bytes that can be sent without queueing, unless the write's deadline has passed. `count` is 0 if earlier writes wait.
   func sendAtOnce(_ bytes: Span<UInt8>, _ timeout: Timeout?, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try CurrentTask.checkCancellation()
     writeLeavesElements()
@@ -84,12 +79,10 @@ extension StreamCore {
   @inline(__always)
   func writeLeavesElements() { reads.queue.lookahead?.callLeavesElements() }
 
-  /// Throws if no more writes are admitted.
   func checkWritable() throws {
     if let error = writeRefusal { throw error.during("write").thrown }
   }
 
-  /// Why no more writes are admitted, or `nil` if they are.
   var writeRefusal: SocketError? {
     if let error = refusal ?? lifecycle.breakage { return error }
     if !writes.queue.isFinishing { return nil }
@@ -103,7 +96,6 @@ extension StreamCore {
 
   // MARK: Admission
 
-  /// Puts a read in the queue, and begins it if it is the first.
   func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = reads.queue.admit(kind, isEnqueued: operation.isEnqueued, operation)
@@ -112,7 +104,6 @@ extension StreamCore {
     return id
   }
 
-  /// Begins a read of a call without a timeout.
   func begin(_ kind: ReadKind, _ place: Place) -> Operation {
     let (operation, waits) = admitReusable(kind)
     if waits { hasBegunPlainly() }
@@ -126,9 +117,7 @@ extension StreamCore {
     return operation
   }
 
-  /// Puts a read of a call in the queue, and reuses the operation of a finished read if there is one.
-  ///
-  /// - Returns: The operation, and whether it can only wait for the first byte.
+  /// Reuses the operation of a finished read if there is one. `waits`: the read can only wait for its first byte.
   func admitReusable(_ kind: ReadKind) -> (operation: Operation, waits: Bool) {
     guard let (entry, waits) = reads.queue.admitSpare(kind) else {
       let operation = Operation(.call, timeout: nil, progress: nil, start: 0)
@@ -143,14 +132,13 @@ extension StreamCore {
     return (operation, waits)
   }
 
-  /// Notes that the first read has begun, without a step of the queue. It has neither a timeout nor a progress handler.
+  /// The first read has begun without a step of the queue. It has neither a timeout nor a progress handler.
   func hasBegunPlainly() {
     reads.isImmediate = false
     reads.hasProgress = false
   }
 
-  /// Returns the outcome of a read that `begin` began. It is not inlined, because its variables would be in the frame of every
-  /// suspended read. The operation will be reused, so the caller must not use it any more.
+  /// Not inlined: see `beginRead`. The operation will be reused, so the caller must not use it any more.
   @inline(never)
   func end(_ operation: Operation) throws -> ReadOutcome {
     let outcome = operation.outcome.take()
@@ -159,8 +147,6 @@ extension StreamCore {
     return read
   }
 
-  /// Puts a write in the queue, and begins it if it is the first. `sent` bytes of it are already sent and not in the
-  /// content.
   func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = writes.queue.admit(content, alreadySent: sent, operation)
@@ -169,7 +155,6 @@ extension StreamCore {
     return id
   }
 
-  /// Why no more operations are admitted, or `nil` if they are.
   var refusal: SocketError? {
     guard lifecycle.admits else { return endError }
     return upgrade == nil ? nil : SocketError(.upgraded, operation: "")

@@ -39,7 +39,7 @@ extension StreamCore {
     }
   }
 
-  /// Calls the parser of the first read once. Not inlined: see `endIfIdle`.
+  /// Not inlined: see `endIfIdle`.
   @inline(never)
   private func parse(_ entry: ReadQueue<Operation>.Entry, _ parser: ErasedParser, _ isBatch: Bool) {
     let outcome = outcome(of: parser, isBatch, entry.parserState)
@@ -55,14 +55,14 @@ extension StreamCore {
     }
   }
 
-  /// Calls a parser. The copy of the buffer ends with this call, before the queue changes its own.
+  /// The copy of the buffer ends with this call, before the queue changes its own.
   private func outcome(of parser: ErasedParser, _ isBatch: Bool, _ state: AnyObject?) -> ParseOutcome {
     // A copy, because the parser may call the stream.
     let buffer = reads.queue.buffer
     return buffer.withBytes { parser.parse($0, isBatch ? ReadBuffer.largestBatch : nil, state) }
   }
 
-  /// Receives once for the first read. Returns `false` if nothing can be received now.
+  /// Returns `false` if nothing can be received now.
   private func receive(wanted: Int) -> Bool {
     var buffer = reads.queue.lendBuffer()
     let result = transport.receive(into: &buffer, wanted: wanted)
@@ -70,9 +70,7 @@ extension StreamCore {
     return note(received: result)
   }
 
-  /// Receives once for a first read that takes whatever arrives: the bytes go to the read without entering the buffer.
-  ///
-  /// - Returns: `false` if nothing can be received now.
+  /// As `receive(wanted:)`, for a first read that takes whatever arrives: the bytes go to the read without entering the buffer.
   @inline(__always)
   private func receiveAny() -> Bool {
     var arrived = ByteQueue()
@@ -89,10 +87,7 @@ extension StreamCore {
     return true
   }
 
-  /// Ends the stream for its reads if it drains and the first read is idle. Not inlined: in `pumpReads` it would cost each receive 70
-  /// instructions.
-  ///
-  /// - Returns: Whether it has ended.
+  /// Returns whether the stream has ended for its reads. Not inlined: in `pumpReads` it would cost each receive 70 instructions.
   @inline(never)
   private func endIfIdle() -> Bool {
     if !reads.queue.isDraining || transport.encryption?.hasPartialInput == true { return false }
@@ -158,7 +153,7 @@ extension StreamCore {
     }
   }
 
-  /// Sends once. Returns `false` if nothing can be sent now.
+  /// Returns `false` if nothing can be sent now.
   private func sendQueued() -> Bool {
     let (pieces, offset) = writes.queue.unsent(
       maximumPieces: BorrowedDescriptor.maximumPieces, maximumBytes: 262_144,

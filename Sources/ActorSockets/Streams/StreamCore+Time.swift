@@ -1,7 +1,6 @@
 internal import EpollReactor
 
-// Deadlines of operations. They are armed at the call or when the operation begins. When one comes, the operation gets more time or
-// times out.
+// Deadlines of operations: CallTimer.swift says when they are armed, and what happens when they are reached.
 
 extension StreamCore {
   func begin(read: Operation, _ id: UInt64) {
@@ -16,7 +15,7 @@ extension StreamCore {
     writes.isImmediate = write.map { start($0, DeadlineTag(.write, id)) } ?? false
   }
 
-  /// Starts the time of an operation. Returns whether its timeout is zero.
+  /// Returns whether the timeout is zero.
   private func start(_ operation: Operation, _ tag: DeadlineTag) -> Bool {
     let isImmediate = operation.begin(registration, tag)
     if isImmediate { transport.forceAttempt() }
@@ -27,10 +26,8 @@ extension StreamCore {
   func expireImmediateRead() -> Bool { reads.takeImmediate().map(expireRead) != nil }
   func expireImmediateWrite() -> Bool { writes.takeImmediate().map(expireWrite) != nil }
 
-  /// Times the first write out if its deadline has passed and no byte of it was sent. Deadlines come after the events of an
-  /// iteration, so it would be sent otherwise.
-  ///
-  /// - Returns: Whether it timed out. Then the writes behind it may begin.
+  /// Times the first write out if its deadline has passed and no byte of it was sent. Deadlines are reported after the events of an
+  /// iteration, so it would be sent otherwise. Returns whether it timed out: then the writes after it may begin.
   func expireOverdueWrite() -> Bool {
     guard let first = writes.queue.first, first.sent == 0, first.tag?.isPastDeadline(registration) == true else {
       return false
@@ -40,7 +37,6 @@ extension StreamCore {
     return writes.queue.first !== first
   }
 
-  /// Handles a deadline that has come.
   package func deadlineReached(_ tag: DeadlineTag) {
     switch tag.kind {
     case .read:
@@ -86,7 +82,7 @@ extension StreamCore {
     timeOut(flush, "flush", 0)
   }
 
-  /// Fails an operation that timed out and has left its queue.
+  /// The operation has left its queue.
   func timeOut(_ operation: Operation, _ name: String, _ done: Int) {
     finish(
       operation,

@@ -9,19 +9,18 @@ package import SocketSystem
 //   all earlier reads and writes are done. The entry in the read queue is a borrow of the buffer that never ends. The entry
 //   in the write queue is a write of no bytes. If an earlier read fails, the upgrade fails as every enqueued read does.
 // - `carrying`: events go to the layer, which moves bytes with the methods at the end of this file. No operation of the user is in
-//   the queues, and none enters them.
+//   the queues, and no such operation enters them.
 // - detached: the layer has let go. The stream sends the bytes that the layer left, and closes as one without a layer.
 //
-// Until the layer is detached, closing or aborting the plain stream closes or aborts the layer. The layer hears once that the
+// Until the layer is detached, closing or aborting the plain stream closes or aborts the layer. The layer is told once that the
 // stream has ended, for every cause.
 //
 // The layer does not take over the transport, because the plain stream goes on for its user: its report, addresses and metrics, its
 // `close()` and its `abort()`. And it outlives the layer: the layer's operations have ended when its last bytes are sent, and the
 // peer still needs time to read them. The stream does that as it does for every close.
 
-/// A layer that takes a stream over.
 package protocol StreamLayer: AnyObject {
-  /// All earlier operations are done. The stream carries the layer's bytes from now on.
+  /// All earlier operations are done.
   func begin()
   /// Bytes may have arrived, or there may be room to send.
   func carrierIsReady()
@@ -29,9 +28,8 @@ package protocol StreamLayer: AnyObject {
   func carrierBroke(_ error: SocketError)
   /// The stream has ended or could not connect, or the upgrade failed before it began.
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason)
-  /// No byte moved for too long.
   func carrierIsIdle(_ error: SocketError)
-  /// The user closes the plain stream.
+  /// The user closes the plain stream. A `condition` of `nil` stands for `close()`.
   func close(after condition: CloseCondition?)
   /// The listener that serves the stream drains: see `StreamCore.beginDraining(_:grace:isShared:)`.
   func beginDraining(_ idleReads: Drain.IdleReads, grace: UInt32, isShared: Bool)
@@ -45,7 +43,6 @@ package protocol StreamLayer: AnyObject {
   func endAfterFailure()
 }
 
-/// The state of an upgrade.
 final class Upgrade {
   let layer: any StreamLayer
   private(set) var isCarrying = false
@@ -55,7 +52,6 @@ final class Upgrade {
 
   init(_ layer: any StreamLayer) { self.layer = layer }
 
-  /// One of the two entries was reached, or failed.
   func reached(_ outcome: Result<OperationOutcome, any Error>) {
     switch outcome {
     case .success(.read): readsAreDone = true
@@ -64,7 +60,6 @@ final class Upgrade {
     }
   }
 
-  /// Returns whether the layer begins now, once.
   fileprivate func begins() -> Bool {
     guard readsAreDone, writesAreDone, !isCarrying else { return false }
     isCarrying = true
@@ -73,7 +68,6 @@ final class Upgrade {
 }
 
 extension StreamCore {
-  /// Puts an upgrade in both queues. No more operations are admitted from now on.
   package func upgrade(to layer: any StreamLayer) {
     if let error = writeRefusal { return layer.carrierEnded(error.during("startTLS"), .error(error)) }
     let upgrade = Upgrade(layer)
@@ -82,13 +76,11 @@ extension StreamCore {
     _ = admit(.pieces([]), alreadySent: 0, Operation(.upgrade(upgrade.reached), timeout: nil, progress: nil, start: 0))
   }
 
-  /// The layer that this stream carries, or `nil`.
   var carriedLayer: (any StreamLayer)? {
     guard let upgrade, upgrade.isCarrying else { return nil }
     return upgrade.layer
   }
 
-  /// Begins the upgrade when both entries were reached. Ends it if one of them failed.
   func continueUpgrade() {
     guard let upgrade, !isPumping else { return }
     // The code that ends the stream tells the layer, and why.
@@ -106,7 +98,6 @@ extension StreamCore {
   }
 }
 
-/// Why a layer lets go of its carrier.
 package struct LayerEnd {
   /// Whether the peer has said that it sends no more.
   package var peerIsDone: Bool
@@ -122,30 +113,23 @@ package struct LayerEnd {
 // MARK: - What the layer calls
 
 extension StreamCore {
-  /// Whether bytes, the end or an error may wait.
   package var isReadable: Bool { transport.isReadable }
-  /// Makes the next transfer try the system call although no event announced it.
   package func forceAttempt() { transport.forceAttempt() }
-  /// The number of bytes that were sent and that the peer's side has not acknowledged.
   package var unacknowledgedBytes: Int { transport.unacknowledgedBytes }
-  /// The kernel's figures for the connection, or `nil` if it is not a TCP connection.
   package var tcpInfo: TCPInfo? { transport.tcpInfo }
-  /// Removes and returns the bytes that arrived before the layer began and that no read has taken.
-  ///
-  /// The layer's own entry borrows the buffer, so `takeBuffered` would return none.
+  /// The bytes that arrived before the layer began and that no read has taken. The layer's own entry borrows the buffer, so
+  /// `takeBuffered` would return no bytes.
   package func takeEarlyBytes() -> [UInt8] { reads.queue.arrived.takeAll() }
 
-  /// Reports to the observer that the layer's handshake is done.
-  ///
-  /// - Parameter handshake: Returns the result of the handshake. Called only if there is an observer.
+  /// `handshake` is called only if there is an observer.
   package func handshakeIsDone(_ handshake: () -> ObservedHandshake?) {
     if let observation, let handshake = handshake() { observation.handshakeIsDone(handshake) }
   }
 
-  /// Reports to the observer that the layer's handshake has failed. A stream that never was up has no handshake.
+  /// A stream that never was up has no handshake.
   package func handshakeFailed(_ error: any Error) { if lifecycle.isUp { observation?.handshakeFailed(error) } }
 
-  /// Shows the layer bytes that arrived, all of which are consumed. `.bytes(0)` is the end of the stream.
+  /// All bytes that are shown are consumed. `.bytes(0)` is the end of the stream.
   package func receive(atMost limit: Int, showing body: (Span<UInt8>) -> Void) -> Transfer {
     var nothing = ByteQueue()
     let result = transport.receive(atMost: limit, restInto: &nothing) { bytes in
@@ -163,12 +147,7 @@ extension StreamCore {
     return result
   }
 
-  /// Sends bytes of the layer.
-  ///
-  /// - Parameters:
-  ///   - bytes: The bytes.
-  ///   - isFarewell: Whether they only answer the peer's end. The peer may be gone by then, which does not break the stream.
-  /// - Returns: The number of bytes sent, or why no byte was sent.
+  /// `isFarewell`: the bytes only answer the peer's end. The peer may be gone by then, which does not break the stream.
   package func send(_ bytes: Span<UInt8>, isFarewell: Bool = false) -> Transfer {
     let result = transport.send(bytes)
     switch result {
@@ -180,13 +159,8 @@ extension StreamCore {
     return result
   }
 
-  /// Sends the layer's last bytes, and closes. The layer hears no more of the stream.
-  ///
-  /// - Parameters:
-  ///   - rest: Bytes of the layer that are not sent yet.
-  ///   - end: Why the layer lets go.
-  ///   - done: Called when the stream is closed, unless it is closed when this returns.
-  /// - Returns: Whether the stream is closed.
+  /// Sends the layer's last bytes, and closes. The layer is told nothing more of the stream. Returns whether the stream is closed;
+  /// otherwise `done` is called when it is.
   package func close(sending rest: [UInt8], _ end: LayerEnd, _ done: (@Sendable () -> Void)?) -> Bool {
     upgrade = nil
     lifecycle.layerLetGo(hasFailed: end.isFailure)
@@ -203,7 +177,7 @@ extension StreamCore {
     return false
   }
 
-  /// Sends the layer's answer to the peer's end, and returns the rest. Nothing is left to send if the peer is gone.
+  /// Sends the layer's answer to the peer's end, and returns the rest: no bytes if the peer is gone.
   private func sendFarewell(_ bytes: [UInt8]) -> [UInt8] {
     if lifecycle.isBroken || bytes.isEmpty { return bytes }
     return switch send(bytes.span, isFarewell: true) {
@@ -213,9 +187,7 @@ extension StreamCore {
     }
   }
 
-  /// Resets the connection. The layer hears no more of the stream.
-  ///
-  /// - Parameter reason: The reason for the report; `nil` stands for `.local`.
+  /// Resets the connection. The layer is told nothing more of the stream. A `reason` of `nil` stands for `.local`.
   package func abort(_ reason: CloseReport.Reason? = nil) {
     upgrade = nil
     terminate(SocketError(.closed, operation: ""), reason)

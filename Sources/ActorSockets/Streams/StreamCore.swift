@@ -12,18 +12,15 @@ package import SocketSystem
 public final class _StreamCore {
   // The class is public because `ByteStream` has it as a requirement, and underscored because users have no use for it.
 
-  /// The settings of a stream.
   package struct Options: Sendable {
     package var writeBudget = 1 << 20
-    /// Whether a write beyond the budget aborts the stream.
     package var abortsSlowPeer = false
     package var closeTimeout: Duration = .seconds(30)
     package var closesOnEndOfStream = false
     package var closesOnTimeout = false
-    /// Which idle reads end, since the drain began.
     var idleReads = Drain.IdleReads.wait
     var grace = DrainGrace.notDraining
-    /// How long the peer has for its first byte after the drain began. In 32 bits, which fit beside the others.
+    /// In 32 bits, which fit beside the others.
     var graceMilliseconds: UInt32 = 0
     package init() {}
   }
@@ -37,9 +34,7 @@ public final class _StreamCore {
   var upgrade: Upgrade?
   /// Keeps the actor alive while work continues that no call waits for.
   var keepAlive: AnyObject?
-  /// The idle timeout, if there is one.
   let idleWatch: IdleWatch?
-  /// The bytes received from the peer.
   var bytesReceived = 0
   /// The bytes that the transport took.
   var bytesSent = 0
@@ -66,14 +61,11 @@ public final class _StreamCore {
   private(set) weak var owner: (any ByteStream)?
   /// The close deadline, or that of an abandoned tail.
   var deadline: DeadlineKey?
-  /// The calls that wait for a condition; `nil` until the first of them.
+  /// `nil` until a call waits.
   private(set) var waiters: StreamWaiters?
-  /// Reports the beginning and the end of the stream to the observer, if there is one.
   package var observation: Observation?
-  /// The state of the waiting flushes, if there are any.
   var acknowledgementWait: AcknowledgementWait?
 
-  /// The calls that wait for a condition, for one more.
   var madeWaiters: StreamWaiters {
     let made = waiters ?? StreamWaiters()
     waiters = made
@@ -82,13 +74,10 @@ public final class _StreamCore {
 
   /// The bytes of ciphertext that are not sent yet: 0 if the transport does not encrypt.
   var unsentCiphertext: Int { transport.encryption?.unsentCiphertext ?? 0 }
-  /// Whether one of the pumps runs.
   var isPumping: Bool { reads.isPumping || writes.isPumping }
   package var state: StreamState { lifecycle.state }
-  /// Why the stream has ended; `nil` if it has not.
   package var endReason: CloseReport.Reason? { lifecycle.report?.reason }
 
-  /// Creates the core of a stream that is connecting.
   package init(
     transport: any StreamTransport, registration: Registration, options: Options, idleTimeout: Duration? = nil
   ) {
@@ -99,43 +88,37 @@ public final class _StreamCore {
     limitSubmissions()
   }
 
-  /// The last reference was dropped, on any thread. The observer may not have heard of the end yet.
+  /// The last reference may be dropped on any thread, before the observer was told of the end.
   deinit {
     guard let observation, lifecycle.report == nil else { return }
     let outcome = lifecycle.outcomeIfDropped(transport.openingOperation, currentTraffic)
     registration.reactor.submit { observation.ended(outcome) }
   }
 
-  /// Sets the actor whose core this is. Called before anything else happens on the reactor.
+  /// Called before anything else happens on the reactor.
   package func setOwner(_ owner: any ByteStream) { self.owner = owner }
 
   // MARK: Events from the transport
 
-  /// The stream is up. The queued operations begin.
   package func open() { carryOut(lifecycle.wentUp()) }
 
-  /// Bytes may have arrived, or there may be room to send.
   package func transportIsReady() {
     if let layer = carriedLayer { return layer.carrierIsReady() }
     pumpReads()
     if !writes.queue.isEmpty { pumpWrites() }
   }
 
-  /// Whether a call waits for the peer's end.
   package var isEndAwaited: Bool { waiters?.peerFinished.isEmpty == false }
-
-  /// Whether a layer failed and left this stream to close by itself.
   package var endsAfterFailure: Bool { lifecycle.layerHasFailed }
 
-  /// The peer finished. Bytes that it sent before may not have been received yet.
+  /// Bytes that the peer sent before may not have been received yet.
   package func peerFinished() { carryOut(lifecycle.peerFinished()) }
 
-  /// The connection broke. Bytes that arrived before can still be received.
+  /// Bytes that arrived before can still be received.
   package func transportBroke(_ error: SystemError) {
     transportBroke(SocketError(error, operation: "connection"))
   }
 
-  /// The connection broke. Bytes that arrived before can still be received.
   package func transportBroke(_ error: SocketError) {
     broke(error)
     if let layer = carriedLayer { return layer.carrierBroke(error) }
@@ -168,7 +151,6 @@ public final class _StreamCore {
     }
   }
 
-  /// Returns the error of a failed transfer.
   func failure(_ error: SystemError, _ operation: String) -> SocketError {
     transport.encryption?.failure?.during(operation) ?? SocketError(error, operation: operation)
   }
@@ -178,11 +160,8 @@ package typealias StreamCore = _StreamCore
 
 /// Calls that wait for a condition, and have no place in a queue.
 final class StreamWaiters {
-  /// Until the stream is up.
   var open = Waiters<Void>()
-  /// Until the peer has finished.
   var peerFinished = Waiters<Void>()
-  /// Until the stream's listener drains.
   var draining = Waiters<Void>()
   /// Until there is a report.
   var closed = Waiters<CloseReport>()

@@ -1,17 +1,13 @@
-// What the life cycle of a stream tells the core to do.
-
 extension StreamLifecycle {
   /// What the core carries out, in the order of this list.
   struct Actions: OptionSet, Hashable {
     let rawValue: UInt32
 
-    /// Tell the observer that the stream is up.
+    /// Tell the observer and the transport that the stream is up.
     static let announce = Actions(rawValue: 1 << 0)
     static let startIdleWatch = Actions(rawValue: 1 << 1)
     static let stopIdleWatch = Actions(rawValue: 1 << 2)
-    /// Disarm the deadline that is armed, if one is.
     static let disarmDeadline = Actions(rawValue: 1 << 3)
-    /// Arm the close deadline, in place of one that is armed.
     static let armCloseDeadline = Actions(rawValue: 1 << 4)
     /// Arm the close deadline again, with the short time that a layer has to tell the peer of its failure.
     static let shortenCloseDeadline = Actions(rawValue: 1 << 5)
@@ -20,7 +16,6 @@ extension StreamLifecycle {
     static let resetWhenDropped = Actions(rawValue: 1 << 7)
     /// If the connection is dropped from now on, it is closed in order.
     static let closeWhenDropped = Actions(rawValue: 1 << 8)
-    /// The transport resets the connection.
     static let reset = Actions(rawValue: 1 << 9)
     /// The transport gives up a connection that was never up.
     static let giveUp = Actions(rawValue: 1 << 10)
@@ -38,9 +33,7 @@ extension StreamLifecycle {
     static let endReads = Actions(rawValue: 1 << 17)
     /// All reads fail with `endError`.
     static let refuseReads = Actions(rawValue: 1 << 18)
-    /// Both queues carry out what they can now.
     static let pump = Actions(rawValue: 1 << 19)
-    /// Check again whether the queues are empty.
     static let recheckQueues = Actions(rawValue: 1 << 20)
     /// The transport closes the connection in order.
     static let linger = Actions(rawValue: 1 << 21)

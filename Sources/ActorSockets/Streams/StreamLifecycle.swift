@@ -32,9 +32,7 @@
 
 import SocketSystem
 
-/// The numbers of bytes that a stream has moved.
 struct StreamTraffic {
-  /// The bytes received from the peer.
   var received = 0
   /// The bytes that the transport took.
   var sent = 0
@@ -42,7 +40,6 @@ struct StreamTraffic {
   var unsent = 0
 }
 
-/// The life of one stream.
 struct StreamLifecycle {
   enum Phase: Equatable {
     case connecting
@@ -52,7 +49,7 @@ struct StreamLifecycle {
     case lingering
     case released
 
-    /// The place of the phase in the diagram, from left to right.
+    /// From left to right in the diagram.
     var rank: Int {
       switch self {
       case .connecting: 0
@@ -65,10 +62,8 @@ struct StreamLifecycle {
     }
   }
 
-  /// Why operations fail.
   enum Cause {
     case none
-    /// The connection broke.
     case broken(SocketError)
     /// The stream was ended: it could not connect, timed out, was aborted or shut down.
     case ended(SocketError, CloseReport.Reason)
@@ -95,13 +90,11 @@ struct StreamLifecycle {
   private(set) var phase = Phase.connecting
   /// Whether the stream has been up.
   private(set) var isUp = false
-  /// The peer sends no more, as an event or a receive said.
   private(set) var peerHasFinished = false
   /// The stream closes because everything was read to the peer's end: reads go on finding that end.
   private(set) var readsFindEnd = false
   /// A layer above has failed and left this stream to close by itself. The layer's last bytes may tell the peer why.
   private(set) var layerHasFailed = false
-  /// The stream closes because an operation timed out.
   private var isTimedOut = false
   private(set) var tail = Tail.none
   /// The `enqueue…` handles whose operations have no outcome yet.
@@ -110,14 +103,12 @@ struct StreamLifecycle {
   private var ending = Boxed<CloseReport>.none
   private var loss = Boxed<(error: SocketError, unsent: Int)>.none
 
-  /// How the stream ended, once it has.
   var report: CloseReport? { ending.value }
   /// The error that broke the connection after the peer's end, and the number of bytes that were not sent then.
   var lost: (error: SocketError, unsent: Int)? { loss.value }
 
   // MARK: Events
 
-  /// The connection is up.
   mutating func wentUp() -> Actions {
     if isUp || report != nil { return [] }
     isUp = true
@@ -130,7 +121,6 @@ struct StreamLifecycle {
     return actions
   }
 
-  /// The peer sends no more. What it sent before may not have been received yet.
   mutating func peerFinished() -> Actions {
     // A reset announces the end of everything, which is not the same.
     if peerHasFinished || isBroken { return [] }
@@ -138,13 +128,7 @@ struct StreamLifecycle {
     return [.tellOfPeerEnd, .recheckQueues]
   }
 
-  /// The connection broke. Bytes that arrived before can still be read.
-  ///
-  /// - Parameters:
-  ///   - error: The error that broke it.
-  ///   - endWasFound: Whether the peer had said before that it sends no more. Then only writes fail, and reads find the end.
-  ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: The actions to carry out.
+  /// `endWasFound`: the peer had said before that it sends no more. Then only writes fail, and reads find the end.
   mutating func broke(_ error: SocketError, endWasFound: Bool, _ traffic: StreamTraffic) -> Actions {
     // What the peer does after the end does not change the errors that calls throw.
     if isBroken || isReleased { return [] }
@@ -156,10 +140,8 @@ struct StreamLifecycle {
     return [.refuseWrites, .failFlushes, conclude(CloseReport.Reason(error), traffic)]
   }
 
-  /// A broken connection has no more bytes to read. The descriptor has no use now.
   func brokenAndRead() -> Actions { [.stopIdleWatch, .reset] }
 
-  /// The stream is to close as with `close()`.
   mutating func closeRequested(_ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .flushing, .lingering, .released: return []
@@ -179,7 +161,6 @@ struct StreamLifecycle {
     return [.refuseReads, .pump]
   }
 
-  /// The stream is to close when the condition holds.
   mutating func closeRequested(after condition: CloseCondition) -> Actions {
     guard admits else { return [] }
     var actions = leaveOpen(for: .finishing(condition)).union(.recheckQueues)
@@ -199,14 +180,8 @@ struct StreamLifecycle {
     return closeRequested(traffic).union(.endReads)
   }
 
-  /// A queue may be empty now. Do not call this while a pump runs: closing now would cancel the turn that the pump may still need.
-  ///
-  /// - Parameters:
-  ///   - reads: Whether no read waits.
-  ///   - writes: Whether no write waits.
-  ///   - flushes: Whether no flush waits for the peer's acknowledgement.
-  ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: The actions to carry out.
+  /// A queue may be empty now. A flag is true if no such operation waits. Do not call this while a pump runs: closing now would cancel
+  /// the turn that the pump may still need.
   mutating func drained(reads: Bool, writes: Bool, flushes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .finishing(let condition):
@@ -222,7 +197,6 @@ struct StreamLifecycle {
     }
   }
 
-  /// The transport is done.
   mutating func transportGone(_ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .lingering:
@@ -237,13 +211,7 @@ struct StreamLifecycle {
     }
   }
 
-  /// No byte moved for too long.
-  ///
-  /// - Parameters:
-  ///   - error: The error that operations throw.
-  ///   - writes: Whether no write waits. Then the peer, which may only have been quiet, finds the end of the stream.
-  ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: The actions to carry out.
+  /// `writes`: no write waits. Then the peer, which may only have been quiet, finds the end of the stream.
   mutating func idle(_ error: SocketError, writes: Bool, _ traffic: StreamTraffic) -> Actions {
     switch phase {
     case .lingering, .released: return []
@@ -258,8 +226,6 @@ struct StreamLifecycle {
     return end(error, .timedOut, traffic)
   }
 
-  /// The user aborts.
-  ///
   /// A layer that has failed may have sent the peer a fatal alert, which a reset could overtake. So the stream then closes as with
   /// `close()`, but the peer has little time to take the bytes that are left.
   mutating func abortRequested(_ traffic: StreamTraffic) -> Actions {
@@ -269,17 +235,9 @@ struct StreamLifecycle {
     return phase == .flushing ? .shortenCloseDeadline : []
   }
 
-  /// A layer above let go of the stream, which closes by itself.
   mutating func layerLetGo(hasFailed: Bool) { layerHasFailed = hasFailed }
 
-  /// The stream ends now: waiting operations fail with `error`, and the peer sees a reset.
-  ///
-  /// - Parameters:
-  ///   - error: The error that operations throw.
-  ///   - reason: The reason for the report, if it is not made yet; `nil` stands for `.local`.
-  ///   - givingUp: Whether the connection was not up, and the peer need not see a reset.
-  ///   - traffic: The numbers of bytes moved so far.
-  /// - Returns: The actions to carry out.
+  /// See `StreamCore.terminate`.
   mutating func end(
     _ error: SocketError, _ reason: CloseReport.Reason?, givingUp: Bool = false, _ traffic: StreamTraffic
   ) -> Actions {
@@ -302,10 +260,7 @@ struct StreamLifecycle {
 
   // MARK: The abandoned tail
 
-  /// Begins or ends the abandoned tail.
-  ///
-  /// - Parameter isAlone: Whether bytes are queued that their callers abandoned, and nothing else.
-  /// - Returns: The actions to carry out.
+  /// `isAlone`: bytes are queued that their callers abandoned, and nothing else.
   mutating func tailRemains(isAlone: Bool) -> Actions {
     guard isAlone, handles == 0, phase == .open, report == nil else { return tailMoved() }
     guard case .none = tail else { return [] }
@@ -344,7 +299,6 @@ struct StreamLifecycle {
     self.phase = phase
   }
 
-  /// Makes the report, unless there is one.
   private mutating func conclude(_ reason: CloseReport.Reason, _ traffic: StreamTraffic) -> Actions {
     if report != nil { return [] }
     ending = .some(makeReport(reason, traffic))
@@ -359,7 +313,6 @@ struct StreamLifecycle {
 }
 
 extension CloseReport.Reason {
-  /// What broke the connection.
   package init(_ error: SocketError) {
     self =
       switch error.code {

@@ -61,7 +61,6 @@ public struct StreamStatus: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension StreamCore {
-  /// The bytes moved so far, and the kernel's figures.
   var metrics: StreamMetrics {
     StreamMetrics(bytesReceived: bytesReceived, bytesSent: bytesSent, tcp: transport.tcpInfo)
   }
@@ -69,7 +68,6 @@ extension StreamCore {
   /// The number of bytes that were written and not sent. If only ciphertext is left, its number.
   var unsentBytes: Int { writes.queue.queuedBytes > 0 ? writes.queue.queuedBytes : unsentCiphertext }
 
-  /// The contents of the queues.
   var status: StreamStatus {
     reads.queue.reclaimLookahead()
     // The entries of an upgrade are no operations of the user.

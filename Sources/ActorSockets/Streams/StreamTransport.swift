@@ -10,44 +10,26 @@ package protocol StreamTransport: AnyObject {
   var isReadable: Bool { get }
   /// Makes the next transfer be tried although no event announced it, because the operation has no time to wait for an event.
   func forceAttempt()
-  /// Moves received bytes into the buffer. `.bytes(0)` means the end of the stream.
-  ///
-  /// - Parameters:
-  ///   - buffer: The buffer.
-  ///   - wanted: The number of bytes that the first read still lacks. The transport may receive more, up to one receive buffer.
-  /// - Returns: The number of bytes received, or why no byte was received.
+  /// Moves received bytes into the buffer. `.bytes(0)` means the end of the stream. The first read still lacks `wanted` bytes; the
+  /// transport may receive more, up to one receive buffer.
   func receive(into buffer: inout ByteQueue, wanted: Int) -> Transfer
-  /// Lends received bytes to a closure without copying them. `body` returns the number of bytes that it used; the others are
-  /// moved into the buffer.
-  ///
-  /// - Parameters:
-  ///   - limit: The largest number of bytes to receive. At most one receive buffer is received in any case.
-  ///   - buffer: The buffer for the unused bytes.
-  ///   - body: Called with the bytes.
-  /// - Returns: The number of bytes received, or why no byte was received.
+  /// Lends received bytes to `body` without copying them. `body` returns the number of bytes that it used; the others are moved into the
+  /// buffer. At most one receive buffer is received, even if `limit` is higher.
   func receive(atMost limit: Int, restInto buffer: inout ByteQueue, showing body: (Span<UInt8>) -> Int) -> Transfer
-  /// Sends bytes.
   func send(_ bytes: Span<UInt8>) -> Transfer
-  /// Sends the pieces, the first one starting at `offset`.
   func send(gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Transfer
-  /// Sends at most `count` bytes of a file, starting at `offset`.
   func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer
   /// Sends bytes, and passes a descriptor with the first byte.
   func send(_ bytes: Span<UInt8>, passing passed: PassedDescriptor) -> Transfer
-  /// What errors call the operation that brings the stream up.
+  /// The name that errors give the operation that brings the stream up.
   var openingOperation: String { get }
-  /// Tells the peer that no more bytes come.
   func finishWriting() -> SystemError?
   /// The number of sent bytes that the peer's side has not acknowledged. An end of stream that was sent counts as one byte.
   var unacknowledgedBytes: Int { get }
   /// Whether nothing is left to receive except the end of the stream or an error.
   var isAtEnd: Bool { get }
-  /// The state of the TCP connection; `nil` if the transport does not use TCP.
   var tcpInfo: TCPInfo? { get }
-  /// Releases everything after the sent bytes are safe.
-  ///
-  /// - Parameter done: Called when everything is released, unless that happens at once.
-  /// - Returns: Whether everything was released at once.
+  /// Releases everything after the sent bytes are safe. Returns whether that happened at once; otherwise `done` is called then.
   func close(_ done: @escaping @Sendable () -> Void) -> Bool
   /// The layer above has learned from received bytes that the peer sends no more.
   func expectNoMore()
@@ -109,8 +91,7 @@ extension StreamTransport {
 
   package func discard() {}
 
-  /// Without a socket that the kernel could send the file to, the file is read in pieces. Bytes that were read and not taken
-  /// are read again.
+  /// The kernel has no socket to send the file to, so pieces are read. Bytes that were read and not taken are read again.
   package func send(file: FileSource, from offset: Int, count: Int) -> FileTransfer {
     do throws(SystemError) {
       let bytes = try file.descriptor.read(from: offset, atMost: min(count, 65_536))

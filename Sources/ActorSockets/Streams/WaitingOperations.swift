@@ -3,7 +3,6 @@ package import EpollReactor
 // The operations that wait, and for how long, as text: a simulation reports them when nothing is left to run.
 
 extension EventHandler where Self: ByteStream {
-  /// The contents of the queues, if a read or a write waits.
   package var waitingOperations: String? {
     let status = _core.status
     if status.queuedReads + status.queuedWrites == 0 { return nil }

@@ -1,9 +1,7 @@
 internal import SocketSystem
 
-/// An open stream socket that was checked and can be adopted. The check does not change the socket, so a socket that is refused
-/// is as it was before.
+/// A stream socket that was checked and can be adopted. The check does not change the socket.
 struct AdoptableSocket {
-  /// The purpose for which a socket is adopted.
   enum Role { case connection, listener }
 
   /// A listener's own address, or a connection's remote address.
@@ -11,12 +9,7 @@ struct AdoptableSocket {
   let isTCP: Bool
   let socket: BorrowedDescriptor
 
-  /// Checks a descriptor.
-  ///
-  /// - Parameters:
-  ///   - number: The descriptor.
-  ///   - role: The purpose for which the socket is adopted.
-  /// - Throws: `.notASocket` or `.invalidArgument`. The description says what the descriptor is instead.
+  /// Throws `.notASocket` or `.invalidArgument`. The description says what the descriptor is instead.
   init(_ number: Int32, as role: Role) throws(SocketError) {
     socket = BorrowedDescriptor(number)
     do {
@@ -39,13 +32,12 @@ struct AdoptableSocket {
     if role == .listener, address == nil { throw .invalid("adopt", "descriptor \(number) is of no family known here") }
   }
 
-  /// Makes the socket nonblocking and sets close-on-exec, and takes ownership.
   func take() throws(SocketError) -> OwnedDescriptor {
     try makeNonblocking()
     return takeOwnership()
   }
 
-  /// Makes the socket nonblocking and sets close-on-exec.
+  /// Also sets close-on-exec.
   func makeNonblocking() throws(SocketError) {
     do throws(SystemError) {
       try socket.makeNonblocking()
@@ -54,10 +46,10 @@ struct AdoptableSocket {
     }
   }
 
-  /// Takes ownership of the socket, which is nonblocking.
+  /// The socket must be nonblocking.
   func takeOwnership() -> OwnedDescriptor { OwnedDescriptor(owning: socket.number) }
 
-  /// Returns why the socket does not fit the role, phrased to follow "descriptor 5"; `nil` if it fits.
+  /// Phrased to follow "descriptor 5"; `nil` if the socket fits the role.
   private static func misfit(_ socket: BorrowedDescriptor, as role: Role) throws(SystemError) -> String? {
     guard try socket.isStream() else { return "is a socket for datagrams or packets, not for a stream of bytes" }
     let listens = try socket.get(.isListening) != 0
@@ -70,7 +62,6 @@ struct AdoptableSocket {
     }
   }
 
-  /// Turns a failed system call into the error that adopting throws.
   private static func refusal(_ number: Int32, _ error: SystemError) -> SocketError {
     let (code, what): (SocketError.Code, String) =
       switch error.errno {

@@ -7,15 +7,13 @@ final class ConnectAttempt {
   let configuration: TCPConnection.Configuration
   let timeout: Timeout
   let started: Int64
-  /// When connecting is tried again, if it may be.
+  /// `nil` if connecting is tried only once.
   var retries: RetrySchedule?
-  /// The try that is under way; `nil` between two tries.
+  /// `nil` between two tries.
   private(set) var current: ConnectTry?
-  /// The deadline for connecting as a whole.
+  /// For connecting as a whole, with all tries.
   var deadline: DeadlineKey?
-  /// When that deadline comes.
   private var expiry: Int64
-  /// When the next try begins.
   var nextTry: DeadlineKey?
   /// Runs the program's own resolver, with the task-local values of the code that asked for the connection. The system's resolver does
   /// not need these values.
@@ -39,12 +37,9 @@ final class ConnectAttempt {
 
   deinit { registration.disarmAnywhere(deadline, nextTry) }
 
-  /// Arms the deadline for connecting as a whole.
   func armDeadline() { deadline = registration.arm(at: expiry, tag: DeadlineTag(.connect)) }
 
-  /// Connecting as a whole has no time left at `now`. Asks the timeout's closure for more.
-  ///
-  /// - Returns: Whether the closure gave more time. The deadline is armed for it.
+  /// Asks the timeout's closure for more time, and arms the deadline for it. Returns whether the closure gave more.
   func extend(at now: Int64) -> Bool {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     guard let more = timeout.extend?(.nanoseconds(now - started), 0), more > .zero else { return false }
@@ -53,10 +48,9 @@ final class ConnectAttempt {
     return true
   }
 
-  /// Whether the time for connecting as a whole is over at `now`. With a timeout of zero, one attempt that need not wait may still succeed.
+  /// With a timeout of zero, one attempt that need not wait may still succeed.
   func isOver(at now: Int64) -> Bool { expiry <= now && !timeout.isImmediate }
 
-  /// The number of the try.
   var tries: Int { retries?.tries ?? 1 }
 
   func beginTry() -> ConnectTry {
@@ -65,16 +59,13 @@ final class ConnectAttempt {
     return current
   }
 
-  /// Stops everything that is in progress in this try.
   func endTry() { current.take()?.end() }
 
-  /// Stops everything that is in progress.
   func end() {
     endTry()
     for deadline in [deadline.take(), nextTry.take()] { if let deadline { registration.disarm(deadline) } }
   }
 
-  /// The error if the time for connecting as a whole is over.
   var outOfTime: SocketError {
     let error = current?.timedOut(timeout.limit)
     return retries?.timedOut(error, timeout.limit) ?? error
@@ -82,19 +73,17 @@ final class ConnectAttempt {
   }
 }
 
-/// One try to connect: the search for an address that answers, and then what is said ahead of the stream.
+/// The search for an address that answers, and then the preambles.
 final class ConnectTry {
-  /// Decides which addresses to try, and when.
   var plan = HappyEyeballs(trying: [], attemptDelay: 0)
-  /// The addresses to connect from, if the configuration sets a source.
   var sources: SourceAddresses?
-  /// The sockets that are connecting, by the number of their attempt.
+  /// By the number of their attempt.
   var sockets: [Int: ConnectingSocket] = [:]
-  /// The timer for the next step of the plan.
+  /// For the next step of the plan.
   var timer: DeadlineKey?
-  /// The deadline for this try.
+  /// For this try.
   var deadline: DeadlineKey?
-  /// The conversations that remain: with a proxy, and ahead of the stream.
+  /// The preambles that remain.
   var preambles: [any Preamble] = []
   var negotiation = Negotiation()
   /// The socket that is connected, while the preambles are under way.
@@ -102,7 +91,7 @@ final class ConnectTry {
   /// The addresses of that socket and of its peer.
   private(set) var local: SocketAddress?
   private(set) var remote: SocketAddress?
-  /// The name that is being looked up.
+  /// The name that is looked up; `nil` without a look-up.
   private var name: String?
   private var lookUps: LookUpTask?
   private let registration: Registration
@@ -117,12 +106,7 @@ final class ConnectTry {
     registration.disarmAnywhere(deadline, timer)
   }
 
-  /// Starts looking a name up in each address family that may be tried.
-  ///
-  /// - Parameters:
-  ///   - name: The name.
-  ///   - configuration: Has the resolver and the families.
-  ///   - done: Called on any thread with the outcome of each family.
+  /// `done` is called on any thread with the outcome of each family.
   func lookUp(
     _ name: String, _ configuration: TCPConnection.Configuration,
     _ done: @escaping @Sendable (AddressFamily, HostLookups.Outcome) -> Void
@@ -135,7 +119,6 @@ final class ConnectTry {
     lookUps.run { await resolver.lookUp(name, in: families, done) }
   }
 
-  /// A socket is connected, and the preambles begin on it. The search ends.
   func negotiate(on socket: ConnectingSocket, local: SocketAddress?, remote: SocketAddress) {
     sockets[socket.attempt.id] = nil
     endSearch()
@@ -143,7 +126,6 @@ final class ConnectTry {
     (self.local, self.remote) = (local, remote)
   }
 
-  /// Stops everything that is in progress.
   func end() {
     endSearch()
     if let deadline = deadline.take() { registration.disarm(deadline) }
@@ -158,7 +140,6 @@ final class ConnectTry {
     sockets = [:]
   }
 
-  /// Returns the error of a try that has timed out.
   func timedOut(_ limit: String) -> SocketError {
     guard let negotiating, let preamble = preambles.first else { return plan.timedOut(lookingUp: name, limit) }
     let detail = "\(preamble.awaited) was not complete \(limit)"
@@ -167,7 +148,7 @@ final class ConnectTry {
 }
 
 extension Registration {
-  /// Disarms deadlines of a connection that is being dropped, perhaps on another thread than the reactor's.
+  /// For a connection that is being dropped, perhaps on another thread than the reactor's.
   func disarmAnywhere(_ deadlines: DeadlineKey?...) {
     let deadlines = deadlines.compactMap { $0 }
     if deadlines.isEmpty { return }
@@ -175,7 +156,7 @@ extension Registration {
   }
 }
 
-/// One of the sockets that a connection tries to connect, in the isolation of its connection.
+/// The socket of one attempt, in the isolation of its connection.
 actor ConnectingSocket: EventHandler {
   nonisolated let executor: ReactorExecutor
   nonisolated let attempt: HappyEyeballs.Attempt

@@ -32,12 +32,10 @@ extension TCPConnection {
   }
 }
 
-/// The tries of one connection.
 struct RetrySchedule {
   private let policy: TCPConnection.Retry
-  /// How many tries have begun.
+  /// The tries that have begun.
   private(set) var tries = 1
-  /// Why the last try failed.
   private(set) var lastFailure: SocketError?
 
   init(_ policy: TCPConnection.Retry) { self.policy = policy }
@@ -51,12 +49,7 @@ struct RetrySchedule {
     return min(overflow ? .max : doubled, policy.maximumDelay.clampedNanoseconds)
   }
 
-  /// A try has failed.
-  ///
-  /// - Parameters:
-  ///   - error: Why.
-  ///   - random: Where the delay is taken from.
-  /// - Returns: The delay before the next try, in nanoseconds; `nil` if there is no next try.
+  /// Returns the delay before the next try, in nanoseconds; `nil` if there is no next try.
   mutating func delay(after error: SocketError, _ random: inout some RandomNumberGenerator) -> Int64? {
     guard tries < policy.maximumTries, error.isTransient else { return nil }
     let delay = Int64.random(in: 0...longestDelay, using: &random)
@@ -65,7 +58,6 @@ struct RetrySchedule {
     return delay
   }
 
-  /// Returns the error of the last try, which says how many there were.
   func final(_ error: SocketError) -> SocketError {
     if tries == 1 { return error }
     var error = error
@@ -73,12 +65,7 @@ struct RetrySchedule {
     return error
   }
 
-  /// Returns the error if the time for all tries is over.
-  ///
-  /// - Parameters:
-  ///   - error: The error of the try that was under way; `nil` in a delay.
-  ///   - limit: The limit, in words: "within 30 s".
-  /// - Returns: The error.
+  /// `error` is that of the try under way; `nil` in a delay. `limit` is in words: "within 30 s".
   func timedOut(_ error: SocketError?, _ limit: String) -> SocketError? {
     guard let lastFailure else { return error }
     let failed = error == nil ? tries - 1 : tries
@@ -90,7 +77,6 @@ struct RetrySchedule {
 }
 
 extension SocketError {
-  /// Whether connecting may succeed if it is tried again.
   fileprivate var isTransient: Bool {
     switch code {
     case .invalidArgument, .rejected, .permissionDenied, .notASocket, .scopeMissing, .familyNotSupported,

@@ -43,7 +43,7 @@ extension TCPConnection {
   ///
   /// *Ordering*: in the connection's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
-  /// - Returns: The descriptor, which the caller then owns; `nil` if none waits.
+  /// - Returns: The descriptor, which the caller then owns; `nil` if no descriptor waits.
   public func takeDescriptor() -> OwnedDescriptor? {
     _ = claimPlaceNow()
     return takeFromInbox()
@@ -51,7 +51,7 @@ extension TCPConnection {
 }
 
 extension StreamCore {
-  /// Sends the first bytes of a write together with a descriptor. Returns `false` if nothing can be sent now.
+  /// Returns `false` if nothing can be sent now.
   func pass(_ passed: PassedDescriptor, with bytes: [UInt8]) -> Bool {
     let result = transport.send(bytes.span, passing: passed)
     switch result {

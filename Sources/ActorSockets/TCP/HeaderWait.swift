@@ -11,7 +11,7 @@ internal import SocketSystem
 /// The state that an accepted connection has only while it waits for its PROXY header.
 final class HeaderWait {
   let settings: ProxyProtocol
-  /// The address from which the connection comes: that of the balancer.
+  /// The address of the balancer.
   let peer: SocketAddress?
   var preamble: HeaderPreamble
   var negotiation = Negotiation()
@@ -33,7 +33,6 @@ final class HeaderWait {
 }
 
 extension TCPConnection {
-  /// Begins to wait for the header.
   func awaitHeader(_ wait: HeaderWait) {
     wait.deadline = registration.arm(
       at: instant(registration.reactor.now, plus: wait.settings.timeLimit.clampedNanoseconds),
@@ -41,7 +40,6 @@ extension TCPConnection {
     receiveHeader(wait, after: .none)
   }
 
-  /// Continues to receive the header.
   func receiveHeader(_ wait: HeaderWait, after readiness: Readiness) {
     guard let socket = registration.socket else { return }
     do throws(SocketError) {
@@ -77,14 +75,13 @@ extension TCPConnection {
 }
 
 extension TCPListener {
-  /// Waits for the PROXY header, and counts the connection among those of its client. Not inlined, because the frame
-  /// of its caller is part of every idle connection.
+  /// Also counts the connection among those of its client. Not inlined, because the frame of its caller is part of every idle connection.
   @inline(never)
   package nonisolated func headerArrives(on connection: TCPConnection) async throws {
     do {
       try await connection.waitUntilOpen()
     } catch {
-      // Observers have heard of it, as of a handshake that failed.
+      // Observers were notified of it, as of a handshake that failed.
       throw HandlerError(error, isBeforeHandler: true)
     }
     try await admit(connection)

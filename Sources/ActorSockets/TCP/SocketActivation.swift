@@ -6,14 +6,13 @@ internal import SocketSystem
 //   process that they are for. A child process inherits the variables but has another process ID, so it ignores them. Therefore
 //   they need not be removed. They also cannot be removed safely, because unsetenv(3) may run while another thread calls
 //   getenv(3).
-// - The environment is read once, at the first call. A program that changes its own environment with setenv(3) must do so
-//   before that, or before it starts threads.
+// - The first call reads the environment. A later call reads it again only if this has failed. A program that changes its own environment
+//   with setenv(3) must do so before the first call, or before it starts threads.
 // - At that call all descriptors get close-on-exec, as with sd_listen_fds(3), because a child does not need them. A program
 //   that replaces itself with execve(2) keeps its process ID, so it must remove these variables from the environment that it
 //   passes on.
 // - Each descriptor is given out once. A descriptor that cannot be used, for example a datagram socket, is not changed further.
 
-/// The sockets that were passed to this process, as the environment describes them.
 struct SocketActivation: Equatable {
   struct Passed: Equatable {
     let number: Int32
@@ -26,13 +25,7 @@ struct SocketActivation: Equatable {
   /// A larger number is treated as an error, before any memory is allocated for it.
   static let maximumCount = 4096
 
-  /// Reads the variables.
-  ///
-  /// - Parameters:
-  ///   - processID: The ID of the calling process.
-  ///   - first: The number of the first descriptor; always 3, except in tests.
-  ///   - variable: Returns the value of an environment variable.
-  /// - Throws: `.invalidArgument` if the variables are malformed or contradict each other.
+  /// `first` is always 3, except in tests. Throws `.invalidArgument` if the variables are malformed or contradict each other.
   init(processID: Int32, first: Int32 = 3, variable: (String) -> String?) throws(SocketError) {
     guard let owner = variable("LISTEN_PID") else {
       sockets = []
@@ -63,7 +56,6 @@ struct SocketActivation: Equatable {
   }
 }
 
-/// The sockets that were passed to a process. Each is given out once. Safe to use from any thread.
 final class ActivatedSockets: Sendable {
   static let ofThisProcess = ActivatedSockets {
     () throws(SocketError) in
@@ -71,22 +63,17 @@ final class ActivatedSockets: Sendable {
   }
 
   private let read: @Sendable () throws(SocketError) -> SocketActivation
-  /// Each socket that was passed, and whether it is still to be given out; `nil` before the first call.
+  /// Whether each socket is still to be given out; `nil` until the environment was read.
   private let passed = Locked<[(socket: SocketActivation.Passed, isHere: Bool)]?>(nil)
 
-  /// Creates the list.
-  ///
-  /// - Parameter read: Reads the environment. Called once, at the first `take`.
+  /// `read` is called at the first `take`, and again only after it has failed.
   init(_ read: @escaping @Sendable () throws(SocketError) -> SocketActivation) { self.read = read }
 
-  /// Gives out listening stream sockets: those with a name, or all that were not given out yet.
+  /// Gives out the listening stream sockets with this name, or all that were not given out yet. Empty if the process was not activated.
+  /// `prepare` is called with each socket before any of them is given out.
   ///
-  /// - Parameters:
-  ///   - name: The name; `nil` for all.
-  ///   - prepare: Called with each socket before any of them is given out.
-  /// - Returns: The sockets; empty if the process was not activated.
-  /// - Throws: `.invalidArgument` if no socket has this name, or if one with this name is not a listening stream socket; the error of
-  ///   `prepare`. In all cases no socket is given out.
+  /// Throws `.invalidArgument` if no socket has this name, or if one with this name is not a listening stream socket. If this or `prepare`
+  /// throws, no socket is given out.
   func take(named name: String?, _ prepare: (AdoptableSocket) throws -> Void = { _ in }) throws -> [AdoptableSocket] {
     try passed.withLock { passed in
       var sockets = try passed ?? begin()
@@ -114,7 +101,7 @@ final class ActivatedSockets: Sendable {
     }
   }
 
-  /// Reads the environment. If it names a descriptor that is not open, no descriptor is changed.
+  /// If the environment names a descriptor that is not open, no descriptor is changed.
   private func begin() throws(SocketError) -> [(socket: SocketActivation.Passed, isHere: Bool)] {
     let sockets = try read().sockets
     do throws(SystemError) {

@@ -27,7 +27,7 @@ extension TCPConnection {
     try openSocket("get \(option.name)", claimPlaceNow()).get(option)
   }
 
-  /// Calls a closure of the program with the descriptor. Call this on the reactor's thread only.
+  /// On the reactor's thread only.
   package nonisolated func lendDescriptor<Value>(_ body: (Int32) throws -> Value) throws -> Value {
     let socket = try borrowSocket("withFileDescriptor")
     registration.isLent()

@@ -4,7 +4,7 @@ internal import SocketSystem
 // listener sets them once and accepting needs no system call for them. An adopted socket gets them when it is adopted.
 
 extension TCPConnection.Configuration {
-  /// Throws `.invalidArgument` if a value has no meaning. The kernel checks the values of its own options.
+  /// The kernel checks the values of its own options.
   func check(_ operation: String) throws(SocketError) {
     if let limit = liveness.idleTimeout, limit <= .zero {
       throw .invalid(
@@ -18,24 +18,18 @@ extension TCPConnection.Configuration {
     }
   }
 
-  /// Prepares a new socket before connect(2): sets the options, then calls the program's closure.
-  ///
-  /// - Parameters:
-  ///   - socket: The socket.
-  ///   - address: The address that it will be connected to.
-  /// - Throws: An error that would occur with every address, so that trying another one is useless.
+  /// Call it before connect(2). It throws only errors that would occur with every address, so trying another one is useless.
   func prepare(connecting socket: BorrowedDescriptor, to address: SocketAddress) throws(SocketError) {
     if !address.isUnix { try setOptions(of: socket) }
     try prepare(handingOut: socket)
   }
 
-  /// Sets the options of a TCP socket that will connect, will listen, or was adopted.
   func setOptions(of socket: BorrowedDescriptor) throws(SocketError) {
     if noDelay { try socket.set(.noDelay, to: true) }
     try liveness.apply(to: socket)
   }
 
-  /// Calls the program's closure with a socket whose options are set. Accepted sockets inherit theirs.
+  /// The options are set before, so that the program's closure can change them.
   func prepare(handingOut socket: BorrowedDescriptor) throws(SocketError) {
     guard let prepare else { return }
     do {
@@ -60,7 +54,6 @@ extension BorrowedDescriptor {
 }
 
 extension SocketError {
-  /// The error for what a configuration's `prepare` threw.
   static func refused(byPrepare error: any Error) -> SocketError {
     error as? SocketError
       ?? SocketError(

@@ -11,8 +11,7 @@ internal import SocketSystem
 ///   receiving continues until EAGAIN or 0.
 final class SocketTransport: StreamTransport {
   private let registration: Registration
-  /// Whether this is a unix socket. Looked up at first use, which is rare. Placed next to the other one-byte properties to keep
-  /// the transport small.
+  /// Looked up at first use, which is rare. Declared next to the other one-byte properties to keep the transport small.
   private lazy var isUnix = (try? registration.socket?.localAddress())?.isUnix ?? false
   private(set) var isReadable = false
   private var isWritable = true
@@ -26,11 +25,10 @@ final class SocketTransport: StreamTransport {
   private var expectsNoMore = false
   /// The size of the last receive, from which the size of the next one is estimated.
   private var lastCount = 0
-  /// Whether a listener accepted the connection.
   var isAccepted = false
-  /// Where descriptors received from a unix socket wait; `nil` if the configuration does not ask for them.
+  /// For descriptors received from a unix socket; `nil` if the configuration does not ask for them.
   var inbox: DescriptorInbox?
-  /// The state that exists only until the connection is up.
+  /// Set only until the connection is up.
   var opening: Opening?
   private var lingering: LingeringClose?
 
@@ -46,10 +44,9 @@ final class SocketTransport: StreamTransport {
 
   var openingOperation: String { isAccepted ? "accept" : "connect" }
 
-  /// The socket is not TCP. Only a TCP socket shows by a short transfer that it is drained.
+  /// Only a TCP socket shows by a short transfer that it is drained.
   func isNotTCP() { goesOnToTheEnd = true }
 
-  /// Records an event.
   func note(_ readiness: Readiness) {
     if readiness.contains(.writable) { isWritable = true }
     if readiness.contains(.readable) { isReadable = true }
@@ -196,7 +193,7 @@ final class SocketTransport: StreamTransport {
     }
   }
 
-  /// Reads and clears the socket's pending error.
+  /// Reading the error clears it.
   func pendingError() -> SystemError? {
     let number = (try? registration.socket?.get(.pendingError)) ?? 0
     return number == 0 ? nil : SystemError(call: "recv", errno: number)
@@ -230,7 +227,6 @@ final class SocketTransport: StreamTransport {
     return false
   }
 
-  /// See `ServedConnection`.
   func endLinger(by end: Int64) { lingering?.assumeIsolated { $0.shorten(to: end) } }
 
   func discard() { inbox = nil }
@@ -243,7 +239,7 @@ final class SocketTransport: StreamTransport {
 }
 
 extension Registration {
-  /// Resets the connection, and leaves. A unix socket has no reset, so its peer sees the end of the stream.
+  /// A unix socket has no reset, so its peer sees the end of the stream.
   func leaveWithReset() {
     if let socket, (try? socket.reset()) == nil, mayBeShared { try? socket.shutdownBoth() }
     leave()
@@ -264,7 +260,6 @@ actor LingeringClose: EventHandler {
   private nonisolated let registration: Registration
   private var done: (@Sendable () -> Void)?
   private var deadline: DeadlineKey?
-  /// When the wait ends.
   private var end = Int64.max
   /// Keeps this actor alive: the reactor refers to handlers weakly, and nothing else refers to this one.
   private var keepAlive: LingeringClose?
@@ -331,7 +326,7 @@ actor LingeringClose: EventHandler {
     done?()
   }
 
-  /// Stops the lingering close. The caller owns the registration again.
+  /// The caller owns the registration again.
   func cancel() {
     if let deadline = deadline.take() { registration.disarm(deadline) }
     done = nil

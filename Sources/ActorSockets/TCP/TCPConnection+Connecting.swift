@@ -1,10 +1,9 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// Connecting: the resolver looks the name up, `HappyEyeballs` decides which address to try, and each attempt has its own socket
-// and registration. The first socket that connects is used; the others are closed. The conversation with a proxy
-// takes place on that socket. Then the socket's descriptor moves to the connection's registration. If any of this fails, the next try
-// begins anew, if there is one.
+// Connecting: the resolver looks the name up, `HappyEyeballs` decides which address to try, and each attempt has its own socket and
+// registration. The first socket that connects is used; the others are closed. The preambles, such as the conversation with a proxy, use
+// that socket. Then its descriptor moves to the connection's registration. If any of this fails, the next try begins anew, if there is one.
 
 extension TCPConnection {
   func begin() {
@@ -45,7 +44,7 @@ extension TCPConnection {
     }
   }
 
-  /// The try that still searches for an address that answers; `nil` if no try does.
+  /// The try that still searches for an address that answers.
   private var search: ConnectTry? {
     guard let current = transport.attempt?.current, current.negotiating == nil else { return nil }
     return current
@@ -62,7 +61,6 @@ extension TCPConnection {
     proceed()
   }
 
-  /// Carries out the plan's actions until the plan says to wait.
   private func proceed() {
     while let search, let attempt = transport.attempt {
       switch search.plan.next(at: registration.reactor.now) {
@@ -122,7 +120,6 @@ extension TCPConnection {
     }
   }
 
-  /// Creates a socket with everything set that must be set before connect(2).
   private func makeSocket(
     for destination: SocketAddress, from source: SocketAddress?, _ configuration: Configuration
   ) throws(SocketError) -> OwnedDescriptor {
@@ -153,7 +150,6 @@ extension TCPConnection {
     try socket.bind(to: source)
   }
 
-  /// A connecting socket became ready.
   func handle(_ readiness: Readiness, of connecting: ConnectingSocket) {
     guard let current = transport.attempt?.current else { return }
     if current.negotiating === connecting {
@@ -163,7 +159,6 @@ extension TCPConnection {
     }
   }
 
-  /// A connecting socket is connected, or it has failed.
   private func becameReady(_ connecting: ConnectingSocket, _ current: ConnectTry, _ readiness: Readiness) {
     let number = (try? connecting.registration.socket?.get(.pendingError)) ?? 0
     if number == 0 {
@@ -185,7 +180,6 @@ extension TCPConnection {
     connecting.registration.leave()
   }
 
-  /// A socket is connected.
   private func established(_ connecting: ConnectingSocket, _ current: ConnectTry, after readiness: Readiness) {
     let destination = connecting.destination
     let local = try? connecting.registration.socket?.localAddress()
@@ -199,7 +193,6 @@ extension TCPConnection {
     negotiate(on: connecting, current, after: readiness)
   }
 
-  /// Continues with what is said ahead of the stream. Then the connection takes over the descriptor, and is up.
   private func negotiate(on connecting: ConnectingSocket, _ current: ConnectTry, after readiness: Readiness) {
     guard let attempt = transport.attempt, let socket = connecting.registration.socket else { return }
     do throws(SocketError) {
@@ -237,7 +230,6 @@ extension TCPConnection {
 
   // MARK: Failing
 
-  /// A try has failed.
   private func fail(_ error: SocketError, isFinal: Bool = false) {
     guard let attempt = transport.attempt else { return core.terminate(error, .error(error)) }
     var random = SystemRandomNumberGenerator()
@@ -268,9 +260,8 @@ extension TCPConnection {
     core.terminate(attempt.outOfTime, .timedOut)
   }
 
-  /// Ends connecting if its time is over: the deadline may have passed before the call, or while other code kept the reactor.
-  ///
-  /// - Returns: Whether connecting has ended.
+  /// Ends connecting if its time is over: the deadline may have passed before the call, or while other code kept the reactor. Returns
+  /// whether connecting has ended.
   private func isOutOfTime(_ attempt: ConnectAttempt) -> Bool {
     if attempt.isOver(at: registration.reactor.now) { connectTimedOut() }
     return transport.attempt == nil
@@ -278,7 +269,6 @@ extension TCPConnection {
 }
 
 extension TCPConnection.Configuration {
-  /// Returns what is said ahead of the stream.
   fileprivate func preambles(to endpoint: Endpoint) throws(SocketError) -> [any Preamble] {
     var preambles: [any Preamble] = []
     if let proxy { preambles.append(try proxy.preamble(to: endpoint)) }
@@ -288,7 +278,6 @@ extension TCPConnection.Configuration {
 }
 
 extension Endpoint {
-  /// The address, if the endpoint is one.
   var address: SocketAddress? {
     guard case .addresses(let addresses)? = try? connectTarget(), addresses.count == 1 else { return nil }
     return addresses[0]

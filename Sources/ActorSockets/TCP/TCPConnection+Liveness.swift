@@ -72,7 +72,6 @@ extension TCPConnection {
     /// The kernel's own behaviour: no probes, no idle timeout.
     public static let off = Liveness(keepAlive: nil)
 
-    /// Sets the options that the kernel implements.
     func apply(to socket: BorrowedDescriptor) throws(SocketError) {
       if let keepAlive {
         try socket.set(.keepAlive, to: true)

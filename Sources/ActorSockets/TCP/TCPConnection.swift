@@ -97,7 +97,7 @@ public actor TCPConnection: ByteStream {
   private nonisolated let draining = Atomic<Bool>(false)
   private nonisolated let peerEnd = Atomic<Bool>(false)
   package nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
-  /// Records the connection, and a layer above it, if the configuration has a capture.
+  /// Also records a layer above the connection.
   package nonisolated let recorder: ConversationRecorder?
 
   // MARK: Creating
@@ -131,10 +131,9 @@ public actor TCPConnection: ByteStream {
   ///   - reactor: The reactor that runs the connection.
   /// - Returns: The connection, which is established.
   /// - Throws: ``SocketError``: `.connectionRefused`, `.timedOut`, `.unreachable`, `.hostNotFound`, `.resolverFailed`, with a proxy also
-  ///   `.proxyFailed`, `.proxyAuthenticationFailed` and `.proxyRefused`;
-  ///   `.interfaceNotFound` if this machine does not have the source's interface or the device, and others. If several
-  ///   addresses were tried, its description names each address and its failure, and ``SocketError/causes`` holds the errors.
-  ///   An error that ``Configuration/prepare`` throws is thrown unchanged.
+  ///   `.proxyFailed`, `.proxyAuthenticationFailed` and `.proxyRefused`; `.interfaceNotFound` if this machine does not have the source's
+  ///   interface or the device, and others. If several addresses were tried, its description names each address and its failure, and
+  ///   ``SocketError/causes`` holds the errors. An error that ``Configuration/prepare`` throws is thrown unchanged.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TCPConnection {
@@ -177,7 +176,7 @@ public actor TCPConnection: ByteStream {
       reactor: reactor)
   }
 
-  /// Creates a connection from an accepted or adopted socket whose options are set.
+  /// The socket was accepted or adopted, and its options are set.
   init(
     _ descriptor: consuming OwnedDescriptor, remote: SocketAddress?, isTCP: Bool, isAccepted: Bool = false,
     isAdopted: Bool = false, configuration: Configuration, proxyProtocol: ProxyProtocol? = nil, reactor: Reactor
@@ -293,10 +292,9 @@ public actor TCPConnection: ByteStream {
     return try lendDescriptor(body)
   }
 
-  /// Returns the socket for a public operation that has claimed its place.
   func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor { try borrowSocket(operation) }
 
-  /// Returns the socket for the layer above. Call this on the reactor's thread only.
+  /// On the reactor's thread only.
   package nonisolated func borrowSocket(_ operation: String) throws -> BorrowedDescriptor {
     guard let socket = registration.socket else {
       throw SocketError(.closed, operation: operation, detail: "the connection has no descriptor")
@@ -306,7 +304,6 @@ public actor TCPConnection: ByteStream {
 
   func takeFromInbox() -> OwnedDescriptor? { transport.inbox?.take() }
 
-  /// Makes ``isDraining`` true.
   package nonisolated func markDraining() { draining.store(true, ordering: .relaxed) }
 }
 
@@ -318,7 +315,7 @@ extension TCPConnection: CustomStringConvertible {}
 // MARK: - Starting
 
 extension TCPConnection {
-  /// Registers with the reactor. Returns `false` if that fails; all operations have then failed.
+  /// Returns `false` if registering fails. Then all operations have failed.
   func enter() -> Bool {
     core.setOwner(self)
     do {

@@ -24,7 +24,7 @@ extension TCPListener {
     return adopted(found, configuration, reactor)
   }
 
-  /// Sets the options of a socket that was checked. The caller still owns it if this throws.
+  /// If this throws, the caller still owns the socket.
   static func prepare(_ found: AdoptableSocket, _ configuration: Configuration) throws {
     try configuration.proxyProtocol?.check()
     try configuration.connection.check("adopt")
@@ -32,7 +32,6 @@ extension TCPListener {
     try found.makeNonblocking()
   }
 
-  /// Takes ownership of a socket that was prepared.
   static func adopted(_ found: AdoptableSocket, _ configuration: Configuration, _ reactor: Reactor) -> TCPListener {
     TCPListener(
       [Registration(on: reactor, holding: found.takeOwnership(), mayBeShared: true)],

@@ -50,23 +50,19 @@ public actor TCPListener: StreamListener {
   nonisolated let sockets: [Registration]
   /// For deadlines, which exist longer than the sockets.
   package nonisolated let registration: Registration
-  /// The file to remove when the listener is closed. It is removed once, because afterwards another listener may use the path.
+  /// Removed once when the listener is closed, because afterwards another listener may use the path.
   private var unixSocket: UnixSocketFile?
   private let configuration: Configuration
-  /// Whether connections may begin with a PROXY header.
   package nonisolated var awaitsHeaders: Bool { configuration.proxyProtocol != nil }
   package nonisolated var sharesReactors: Bool { true }
-  /// Whether accepted connections are TCP. Not every stream socket over IP is TCP.
+  /// Not every stream socket over IP is TCP.
   private let isTCP: Bool
   private var policy: AcceptPolicy
-  /// Connections may wait: an event arrived, and accept4(2) has not found the backlog empty since.
   private var rotation: SocketRotation
   private var retry: DeadlineKey?
   package var waiters = Waiters<TCPConnection>()
-  /// The times of the calls that wait, if they have one.
   package var timers: [DeadlineTag: CallTimer] = [:]
   package private(set) var failure: SocketError?
-  /// The state of `serve`.
   package var server = Server<TCPConnection>()
   package var serveTask: ServeTask?
 
@@ -150,7 +146,7 @@ public actor TCPListener: StreamListener {
     }
   }
 
-  /// Creates a listener from sockets that already listen.
+  /// The sockets already listen.
   init(
     _ sockets: [Registration], _ addresses: [SocketAddress], _ configuration: Configuration,
     _ reactor: Reactor, isTCP: Bool = true, isAdopted: Bool = false, file: UnixSocketFile? = nil
@@ -224,9 +220,6 @@ public actor TCPListener: StreamListener {
     end(Self.closed)
   }
 
-  /// Accepts one connection if one waits, a descriptor is free for it, and the budget of this iteration is not used up.
-  ///
-  /// If it returns `nil` although connections may still wait, `serveWaiters` is called when another try is worthwhile.
   package func acceptNow() -> TCPConnection? {
     if !rotation.mayFind { return nil }
     let connection = rotation.round().first { index in
@@ -241,7 +234,6 @@ public actor TCPListener: StreamListener {
     return nil
   }
 
-  /// Accepts one connection of a socket, if it may have one.
   private func acceptOne(of index: Int) -> SocketTry<TCPConnection> {
     guard rotation.mayFind(at: index), server.mayTakeConnection(of: index), let socket = sockets[index].socket else {
       return .empty
@@ -267,16 +259,13 @@ public actor TCPListener: StreamListener {
     }
   }
 
-  /// The outcome of one attempt to accept.
   private enum Step {
     case connection(TCPConnection)
-    /// A connection that was reset at once.
     case refused
     /// The connection was aborted before it was accepted.
     case skipped
     /// Descriptors or memory are short, or the listener is broken.
     case wait
-    /// No connection waits.
     case empty
   }
 
@@ -307,7 +296,7 @@ public actor TCPListener: StreamListener {
     }
   }
 
-  /// Creates the connection. Resets it instead if its peer has too many connections or is not trusted, or `prepare` refuses it.
+  /// Resets the connection instead if its peer has too many connections or is not trusted, or `prepare` refuses it.
   private func handOut(_ accepted: consuming BorrowedDescriptor.Accepted) -> TCPConnection? {
     let peer = accepted.peer
     let descriptor = accepted.take()
@@ -330,16 +319,14 @@ public actor TCPListener: StreamListener {
       proxyProtocol: admission == .withHeader ? configuration.proxyProtocol : nil, reactor: reactor)
   }
 
-  /// Closes a connection so that its peer sees a reset (on TCP).
+  /// On TCP, the peer sees a reset.
   private static func refuse(_ descriptor: consuming OwnedDescriptor) { try? descriptor.socket.resetOnClose() }
 
-  /// Returns the number of connections that wait in the kernel, for each socket; the largest possible number if the kernel does
-  /// not say.
+  /// The kernel does not report the number for a unix socket: the largest possible number stands for it if a connection waits.
   package func waitingConnections() -> [Int] {
     sockets.map { $0.socket?.waitingConnections(atMost: Int(configuration.backlog) + 1) ?? 0 }
   }
 
-  /// Connections may wait although no event has announced them yet. Waiting calls get them first.
   package func connectionsMayWait() {
     rotation.mayAllBeReady()
     serveWaiters()

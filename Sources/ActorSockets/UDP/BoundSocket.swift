@@ -1,16 +1,13 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// A socket of an endpoint.
 struct BoundSocket: Sendable {
   let registration: Registration
-  /// The address that it is bound to.
   let address: SocketAddress
   let kind: Kind
-  /// The longest datagram that the kernel may get together with others in one message, in bytes: UDP_SEGMENT.
+  /// The longest datagram that may go to the kernel with others in one message (UDP_SEGMENT), in bytes; 0 without such messages.
   var segmentLimit = 0
 
-  /// The kind of a socket, by the addresses that it can reach.
   enum Kind {
     case ipv4
     case ipv6
@@ -18,11 +15,6 @@ struct BoundSocket: Sendable {
     case dual
     case unix
 
-    /// The kind of a socket that is bound to an address.
-    ///
-    /// - Parameters:
-    ///   - address: The address.
-    ///   - mayBeDual: Whether an IPv6 socket for all addresses also serves IPv4.
     init(_ address: SocketAddress, mayBeDual: Bool) {
       self =
         switch address {
@@ -33,7 +25,6 @@ struct BoundSocket: Sendable {
         }
     }
 
-    /// Whether a socket of this kind sends to an address.
     func reaches(_ address: SocketAddress) -> Bool {
       switch (self, address) {
       case (.ipv4, .ipv4), (.ipv6, .ipv6), (.dual, .ipv4), (.dual, .ipv6), (.unix, .unix): true
@@ -41,7 +32,6 @@ struct BoundSocket: Sendable {
       }
     }
 
-    /// Whether a socket of this kind sends to addresses of a family.
     func serves(_ family: AddressFamily) -> Bool {
       switch self {
       case .dual: true
@@ -52,6 +42,5 @@ struct BoundSocket: Sendable {
     }
   }
 
-  /// The descriptor, if it is open.
   var socket: BorrowedDescriptor? { registration.socket }
 }

@@ -1,8 +1,8 @@
 internal import SocketSystem
 
 extension SocketAddress {
-  /// Whether datagrams to this address are broadcasts. The routing table knows it, so a socket that may send broadcasts tries:
-  /// connect(2), which sends nothing.
+  /// Whether a send to this address that failed with EACCES failed because this is a broadcast address. Only the routing table knows the
+  /// broadcast addresses, so the kernel is asked: connect(2) with SO_BROADCAST, which sends nothing.
   var isBroadcast: Bool {
     let address = unmapped
     guard address.isIPv4, let probe = try? OwnedDescriptor.datagramSocket(family: address.family) else { return false }

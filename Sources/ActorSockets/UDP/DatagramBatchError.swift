@@ -14,8 +14,7 @@ public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
   /// The datagrams that could not be sent, in order; at least one.
   public let failures: [Failure]
 
-  /// Returns this error with indices of the array that the caller passed. `indices` maps the indices of the filtered array to
-  /// those; it is empty if there is no filter.
+  /// `indices` maps the indices of the filtered array to those of the caller's array; it is empty if there is no filter.
   func renumbered(_ indices: [Int]) -> DatagramBatchError {
     if indices.isEmpty { return self }
     let renumbered = failures.map { Failure(index: indices[$0.index], error: $0.error) }

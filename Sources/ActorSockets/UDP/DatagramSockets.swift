@@ -1,12 +1,10 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The bound sockets of an endpoint.
 struct DatagramSockets {
   private(set) var sockets: [BoundSocket] = []
   private(set) var file: UnixSocketFile?
 
-  /// Binds a socket for each address that the endpoint resolves to.
   init(_ endpoint: Endpoint, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor) throws(SocketError) {
     if let permissions = configuration.permissions, permissions > 0o777 {
       throw .invalid("bind", "0o\(String(permissions, radix: 8)) has more than permission bits: 0o777")
@@ -59,7 +57,7 @@ struct DatagramSockets {
     }
   }
 
-  /// Binds to a path, to an abstract name, or to an abstract name that the kernel chooses.
+  /// If the path is `nil`, the kernel chooses an abstract name.
   private mutating func bindUnix(
     _ path: UnixPath?, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor
   ) throws(SocketError) {
@@ -85,7 +83,6 @@ struct DatagramSockets {
 }
 
 extension Endpoint {
-  /// Returns the addresses to bind to.
   fileprivate func bindAddresses(_ preference: AddressPreference) throws(SocketError) -> [SocketAddress] {
     if case .host("", let port) = self, preference == .ipv4Only { return [.ipv4(.any, port: port)] }
     let addresses = try listenAddresses("bind")

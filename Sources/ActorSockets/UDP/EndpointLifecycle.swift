@@ -12,7 +12,6 @@
 // - Phases only move to the right.
 // - Handles are released as often as they were created.
 
-/// The phases of one endpoint.
 struct EndpointLifecycle {
   private enum Phase {
     case open
@@ -24,15 +23,13 @@ struct EndpointLifecycle {
   /// The number of `enqueueSend` handles whose sends have no outcome yet. They keep the endpoint alive.
   private(set) var handles = 0
 
-  /// The error for an endpoint that the program closed.
   static var closed: SocketError { SocketError(.closed, operation: "", detail: "the endpoint is closed") }
 
-  /// Why the endpoint is closed; `nil` if it is not.
   var failure: SocketError? {
     if case .closed(let error) = phase { error } else { nil }
   }
 
-  /// Why no operation is admitted; `nil` if operations are admitted. Inlined, because a call would copy the error.
+  /// Why no operation is admitted. Inlined, because a call would copy the error.
   @inline(__always)
   var refusal: SocketError? {
     switch phase {
@@ -51,18 +48,14 @@ struct EndpointLifecycle {
     if case .closing = phase { true } else { false }
   }
 
-  /// The endpoint is to close when all sends are done.
-  ///
-  /// - Returns: Whether closing begins now.
+  /// Returns whether closing begins now.
   mutating func closeRequested() -> Bool {
     guard case .open = phase else { return false }
     phase = .closing
     return true
   }
 
-  /// The endpoint ends, for any reason.
-  ///
-  /// - Returns: Whether it was not closed before.
+  /// Returns whether the endpoint was not closed before.
   mutating func end(_ error: SocketError) -> Bool {
     if isClosed { return false }
     phase = .closed(error)

@@ -11,7 +11,6 @@ internal import SocketSystem
 // - The memberships of interfaces that are gone count to the socket's limit. They are dropped when a join fails because of the limit.
 // - A membership of an interface that is gone can only be left as a whole, not for one source: ENODEV.
 
-/// A group that an endpoint has joined.
 struct Membership: Equatable {
   let group: IPAddress
   let source: IPAddress?
@@ -21,26 +20,18 @@ struct Membership: Equatable {
   let interface: UInt32
 }
 
-/// The groups that an endpoint has joined.
 struct Memberships {
   private(set) var all: [Membership] = []
 
   mutating func joined(_ membership: Membership) { all.append(membership) }
 
-  /// Whether the group was joined for this source on this interface.
   func contains(_ group: IPAddress, _ source: IPAddress?, on interface: UInt32) -> Bool {
     all.contains { $0.group == group && $0.source == source && $0.interface == interface }
   }
 
-  /// Finds the membership that a program means which leaves a group.
-  ///
-  /// - Parameters:
-  ///   - group: The group.
-  ///   - source: The source.
-  ///   - selector: How the program names the interface. Without a name it means the one that was joined without a name last,
-  ///     otherwise the one that was joined last.
-  ///   - interface: The index of the interface that has this name now; 0 without a name; `nil` if there is no such interface.
-  /// - Returns: The membership; `nil` if it is not known.
+  /// Finds the membership that a program means which leaves a group. A `nil` selector means the one that was joined without a name last,
+  /// otherwise the one that was joined last. `interface` is the index of the interface that has this name now; 0 without a name; `nil` if
+  /// there is no such interface.
   func left(_ group: IPAddress, _ source: IPAddress?, _ selector: InterfaceSelector?, now interface: UInt32?)
     -> Membership?
   {
@@ -49,12 +40,10 @@ struct Memberships {
     return ofToday ?? candidates.last { $0.selector == selector } ?? (selector == nil ? candidates.last : nil)
   }
 
-  /// The endpoint has left a group on an interface, for one source only if there is one.
   mutating func remove(_ group: IPAddress, _ source: IPAddress?, on interface: UInt32) {
     all.removeAll { $0.group == group && $0.interface == interface && (source == nil || $0.source == source) }
   }
 
-  /// The memberships of interfaces that are gone.
   func gone(remaining interfaces: [UInt32]) -> [Membership] {
     all.filter { $0.interface != 0 && !interfaces.contains($0.interface) }
   }

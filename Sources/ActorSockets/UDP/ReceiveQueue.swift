@@ -1,35 +1,28 @@
 internal import EpollReactor
 
-// The calls that wait for datagrams, and the datagrams that were fetched ahead of calls: a pure state machine. It knows neither
-// sockets nor clocks.
+// The calls that wait for datagrams, and the datagrams that were fetched ahead of calls: a pure state machine without sockets and clocks.
 //
-// Datagrams are fetched only when a call waits and no fetched datagram is left. One system call may return more datagrams than
-// the call asked for; the others are kept for later calls. So at most one batch is fetched ahead, and a program pauses
-// receiving by making no call.
+// Datagrams are fetched only when a call waits and no fetched datagram is left. One system call may return more datagrams than the call
+// asked for; the others are kept for later calls. So at most one batch is fetched ahead, and a program pauses receiving by making no call.
 //
 // Invariants:
 // - Calls get datagrams in the order in which they were made, and datagrams are given out in the order in which they arrived.
 // - A call that is removed (cancelled, timed out) takes no datagram with it.
-// - A call that borrows datagrams has exclusive access from its `.borrow` step, or `beginBorrow`, to `endBorrow`: no other call
-//   gets a datagram in between.
+// - From its `.borrow` step, or `beginBorrow`, to `endBorrow`, a call that borrows is the only one that gets datagrams.
 // - Each call leaves exactly once: by `finish`, by `endBorrow`, or by `remove`.
 // - A loop may take fetched datagrams without a call for each (Lookahead.swift). They stay in the queue until `reclaimLookahead`, which
 //   drops those that were taken. The owner calls it before every other use of the fetched datagrams, and before it admits a call.
 //   Datagrams with descriptors are excluded, because a copy would keep the descriptors open.
 
-/// The queue of an endpoint's receives. `Tag` identifies the caller.
+/// `Tag` identifies the caller.
 struct ReceiveQueue<Tag> {
-  /// The next step.
   enum Step {
-    /// Nothing to do until something changes.
     case idle
-    /// A call became the first in the queue, and its time starts.
+    /// A call became the first, and its time starts.
     case begin(UInt64, Tag)
     /// Receive, then report the datagrams by `arrived`. If nothing arrived, ask again when that may have changed.
     case fetch
-    /// A call gets its datagrams and leaves.
     case finish(Tag, [Datagram])
-    /// A call may borrow the datagrams that are available.
     case borrow(UInt64, Tag)
   }
 
@@ -49,17 +42,12 @@ struct ReceiveQueue<Tag> {
   private(set) var lookahead: Lookahead?
   private var lookaheadLimit = LookaheadLimit(LookaheadLimit.most)
 
-  /// The number of calls that wait.
   var count: Int { waiting.count }
-  /// The number of datagrams that were fetched ahead.
   var fetchedCount: Int { fetched.count }
-  /// Whether a new call would overtake no other call.
+  /// A new call would overtake no other call.
   var isFree: Bool { waiting.isEmpty && !isBorrowed }
-  /// The number of the first call.
   var firstID: UInt64? { waiting.first?.id }
-  /// Returns the tag of a call.
   func tag(of id: UInt64) -> Tag? { waiting.index(of: id).map { waiting[$0].tag } }
-  /// Returns the number of the first call whose tag meets a condition.
   func firstID(where condition: (Tag) -> Bool) -> UInt64? {
     var next = waiting.firstIndex
     while let index = next {
@@ -69,12 +57,6 @@ struct ReceiveQueue<Tag> {
     return nil
   }
 
-  /// Adds a call to the end of the queue.
-  ///
-  /// - Parameters:
-  ///   - limit: The largest number of datagrams; 0 for a call that borrows them.
-  ///   - tag: Identifies the caller.
-  /// - Returns: The number of the call.
   mutating func admit(upTo limit: Int, _ tag: Tag) -> UInt64 {
     assertNoLookahead()
     nextID += 1
@@ -82,24 +64,20 @@ struct ReceiveQueue<Tag> {
     return nextID
   }
 
-  /// Adds received datagrams behind those fetched earlier.
   mutating func arrived(_ datagrams: some Sequence<Datagram>) {
     for datagram in datagrams { fetched.append(datagram) }
   }
 
-  /// Drops the fetched datagrams that are no longer wanted.
   mutating func keepFetched(_ isWanted: (Datagram) -> Bool) {
     reclaimLookahead()
     fetched.removeAll { !isWanted($0) }
   }
 
-  /// Takes the first fetched datagram.
   mutating func takeFetched() -> Datagram? {
     assertNoLookahead()
     return fetched.popFirst()
   }
 
-  /// Takes the first fetched datagrams, up to a limit.
   mutating func takeFetched(upTo limit: Int) -> [Datagram] {
     assertNoLookahead()
     var datagrams: [Datagram] = []
@@ -107,10 +85,7 @@ struct ReceiveQueue<Tag> {
     return datagrams
   }
 
-  /// Lets a loop take fetched datagrams, if no call waits.
-  ///
-  /// - Parameter executor: The isolation domain of the endpoint.
-  /// - Returns: The datagrams; `nil` if a loop may take no datagram.
+  /// Lets a loop take fetched datagrams without a call for each; `nil` if it may take no datagram.
   mutating func lookAhead(_ executor: ReactorExecutor) -> ElementsAhead<Datagram>? {
     guard isFree, lookahead == nil, !fetched.isEmpty, let limit = lookaheadLimit.next() else { return nil }
     let datagrams = Array(fetched.all.prefix(limit).prefix { $0.descriptors == nil })
@@ -122,7 +97,6 @@ struct ReceiveQueue<Tag> {
 
   private func assertNoLookahead() { assert(lookahead == nil, "a call gets no datagram that a loop may take") }
 
-  /// Takes back the datagrams that a loop has not taken.
   mutating func reclaimLookahead() {
     guard let lookahead = lookahead.take() else { return }
     let (count, _) = lookahead.reclaim()
@@ -130,10 +104,6 @@ struct ReceiveQueue<Tag> {
     for _ in 0..<count { _ = fetched.popFirst() }
   }
 
-  /// Returns the next step.
-  ///
-  /// - Parameter mayFetch: Whether there may be something to receive.
-  /// - Returns: The step.
   mutating func step(mayFetch: Bool) -> Step {
     guard !isBorrowed, let first = waiting.first else { return .idle }
     if !first.hasBegun {
@@ -150,24 +120,22 @@ struct ReceiveQueue<Tag> {
     return .finish(first.tag, takeFetched(upTo: first.limit))
   }
 
-  /// Ends a borrow. The call leaves, or keeps its place and waits for more datagrams.
+  /// Unless the call is done, it keeps its place and waits for more datagrams.
   mutating func endBorrow(_ id: UInt64, isDone: Bool) {
     assert(isBorrowed, "a borrow ended that had not begun")
     isBorrowed = false
     if isDone { _ = remove(id) }
   }
 
-  /// Begins a borrow for a call that did not have to wait.
+  /// For a call that did not have to wait.
   mutating func beginBorrow() {
     assert(isFree, "a borrow overtook a call")
     assertNoLookahead()
     isBorrowed = true
   }
 
-  /// Removes a call.
   mutating func remove(_ id: UInt64) -> Tag? { waiting.index(of: id).map { waiting.remove(at: $0).tag } }
 
-  /// Removes all calls.
   mutating func removeAll() -> [Tag] {
     var tags: [Tag] = []
     while let entry = waiting.popFirst() { tags.append(entry.tag) }

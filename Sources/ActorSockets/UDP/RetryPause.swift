@@ -18,10 +18,7 @@ struct RetryPause {
     length = first
   }
 
-  /// Begins a pause.
-  ///
-  /// - Parameter now: The time.
-  /// - Returns: When the pause is over; `Int64.max` if that overflows. The next one is twice as long.
+  /// Returns when the pause is over; `Int64.max` if that overflows. The next pause is twice as long.
   mutating func begin(at now: Int64) -> Int64 {
     let half = length / 2
     length = min(length * 2, Self.longest)
@@ -29,6 +26,5 @@ struct RetryPause {
     return overflow ? .max : end
   }
 
-  /// Something was sent: the next pause is the first again.
   mutating func reset() { length = first }
 }

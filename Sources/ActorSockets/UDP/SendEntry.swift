@@ -1,17 +1,12 @@
 internal import SocketSystem
 
 extension SendQueue {
-  /// What an entry does.
   enum Content {
-    /// Send these datagrams.
     case datagrams([Datagram])
-    /// Send this datagram to an address that is being looked up.
     case lookingUp(Datagram)
-    /// Connect to another peer, whose address is being looked up.
     case lookingUpPeer
     /// Connect to another peer, at one of these addresses.
     case peer([SocketAddress])
-    /// Fail: there is no address.
     case failed(SocketError)
 
     var bytes: Int {
@@ -23,28 +18,23 @@ extension SendQueue {
     }
   }
 
-  /// The next step.
   enum Step {
-    /// Nothing to do until something changes.
     case idle
     /// Send the datagrams that `unsent` returns, then call `sent`, `failed`, `dropped` or `full`.
     case send
     /// Connect to one of these addresses, then call `connected`.
     case connect([SocketAddress])
-    /// An entry is done.
     case finish(Tag, Result<Void, any Error>)
     /// Call `park`: the next datagram goes to a destination that has a line.
     case park
   }
 
-  /// Who waits for a datagram.
   enum Sender {
     case call(id: UInt64, Tag)
     /// No call: it is a reply that is sent until this time.
     case reply(expiry: Int64)
   }
 
-  /// One call in the queue.
   struct Entry: Identified {
     let id: UInt64
     let tag: Tag
@@ -72,16 +62,12 @@ extension SendQueue {
       self.expiry = expiry
     }
 
-    /// The bytes of the datagrams that the queue has not passed yet.
     var unpassedBytes: Int {
       guard case .datagrams(let datagrams) = content else { return content.bytes }
       return datagrams[passed...].reduce(0) { $0 + $1.bytes.count }
     }
 
-    /// The next datagrams were sent.
-    ///
-    /// - Parameter limit: The number of datagrams that were sent, of this entry and of later ones.
-    /// - Returns: The number of those that belong to this entry, and their bytes.
+    /// `limit` datagrams of this entry and of later ones were sent. Returns how many of them belong to this entry, and their bytes.
     mutating func sent(atMost limit: Int) -> (count: Int, bytes: Int) {
       guard case .datagrams(let datagrams) = content else { return (0, 0) }
       let these = datagrams[passed...].prefix(limit)
@@ -92,7 +78,7 @@ extension SendQueue {
       return (these.count, bytes)
     }
 
-    /// The outcome, once all datagrams are done.
+    /// Valid once all datagrams are done.
     var outcome: Result<Void, any Error> {
       guard let first = failures.first else { return .success(()) }
       if !isBatch { return .failure(first.error) }

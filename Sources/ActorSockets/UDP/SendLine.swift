@@ -3,7 +3,7 @@ internal import SocketSystem
 
 /// The datagrams that wait for room at one destination, in order.
 struct SendLine {
-  /// A datagram that waits. Its number grows from one to the next.
+  /// The numbers increase from one datagram to the next.
   struct Waiting: Identified {
     let id: UInt64
     /// The entry of the call that waits for it, and its index there; `nil` if no call waits for it.
@@ -15,14 +15,13 @@ struct SendLine {
     var charge: Int { SendLine.charge(datagram) }
   }
 
-  /// The number of this line. A line that was created later has a larger one.
+  /// A line that was created later has a larger number.
   let number: UInt64
   var waiting = FIFO<Waiting>()
   /// The sum of the charges of the replies that wait here without a call, in bytes.
   var replyCharge = 0
   /// When to try again; `nil` if it is to be tried now.
   private(set) var retryTime: Int64?
-  /// Whether an event announces that there is room.
   private(set) var isAnnounced = false
   private var pause: RetryPause
 
@@ -36,20 +35,17 @@ struct SendLine {
   var isReady: Bool { retryTime == nil }
   var bytes: Int { waiting.all.reduce(0) { $0 + $1.datagram.bytes.count } }
 
-  /// The destination has no room.
   mutating func becomeFull(at now: Int64, isAnnounced: Bool) {
     self.isAnnounced = isAnnounced
     retryTime = pause.begin(at: now)
   }
 
-  /// There may be room.
   mutating func becomeReady() { retryTime = nil }
 
-  /// Something was sent.
   mutating func succeeded() { pause.reset() }
 }
 
-/// The lines of an endpoint, by destination: see `SendQueue.line(of:)`.
+/// The keys are those of `SendQueue.line(of:)`.
 struct SendLines {
   private var lines: [SocketAddress?: SendLine] = [:]
   /// The destinations whose lines are ready, in order. A line that is no longer ready stays here until its turn.
@@ -68,7 +64,7 @@ struct SendLines {
     _modify { yield &lines[destination] }
   }
 
-  /// Returns the first destination whose line is ready and has datagrams; `nil` if there is no such line.
+  /// The first destination whose line is ready and has datagrams. Removes the lines before it that are ready and empty.
   mutating func firstReady() -> SocketAddress?? {
     while let destination = ready.first {
       if let line = lines[destination], line.isReady {
@@ -80,7 +76,7 @@ struct SendLines {
     return nil
   }
 
-  /// A destination has no room. Creates its line, unless it already has one.
+  /// Creates the destination's line, unless it already has one.
   mutating func full(_ destination: SocketAddress?, at now: Int64, isAnnounced: Bool) {
     if lines[destination] == nil {
       nextNumber += 1
@@ -91,12 +87,10 @@ struct SendLines {
     nextRetry = min(nextRetry ?? .max, lines[destination]?.retryTime ?? .max)
   }
 
-  /// Makes the lines ready whose time has come.
   mutating func retry(at now: Int64) {
     if let nextRetry, nextRetry <= now { makeReady { $0.retryTime.map { $0 <= now } ?? false } }
   }
 
-  /// An event says that there may be room: makes the lines ready that wait for it.
   mutating func roomMayBe() {
     if !hasAnnounced { return }
     hasAnnounced = false
@@ -110,7 +104,6 @@ struct SendLines {
     nextRetry = lines.values.compactMap(\.retryTime).min()
   }
 
-  /// Makes a line ready. Does nothing if the destination has no line.
   mutating func makeReady(_ destination: SocketAddress?) {
     guard lines[destination]?.isReady == false else { return }
     lines[destination]?.becomeReady()

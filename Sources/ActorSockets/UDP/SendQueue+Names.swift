@@ -1,7 +1,5 @@
 internal import SocketSystem
 
-// Entries whose destination is a name that is being looked up.
-
 extension SendQueue {
   /// Takes the addresses of a peer's name, or the error of a look-up. Does nothing if no such name is being looked up any more.
   mutating func resolve(_ id: UInt64, _ addresses: Result<[SocketAddress], SocketError>) {
@@ -18,13 +16,12 @@ extension SendQueue {
     }
   }
 
-  /// Returns the datagram of an entry whose name is being looked up.
   func datagram(ofName id: UInt64) -> Datagram? {
     guard let index = entries.index(of: id), case .lookingUp(let datagram) = entries[index].content else { return nil }
     return datagram
   }
 
-  /// Sets the datagram to send once the name is known; `nil` if a filter dropped it.
+  /// `nil` if a filter dropped the datagram.
   mutating func resolve(_ id: UInt64, to datagram: Datagram?) {
     guard let index = entries.index(of: id) else { return }
     let old = entries[index].content.bytes

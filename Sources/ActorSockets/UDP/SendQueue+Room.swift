@@ -1,14 +1,7 @@
 internal import SocketSystem
 
-// Destinations that have no room.
-
 extension SendQueue {
-  /// A destination has no room. Datagrams to it wait until it is time to try again, or until an event.
-  ///
-  /// - Parameters:
-  ///   - address: The destination; `nil` for the peer.
-  ///   - now: The time.
-  ///   - isAnnounced: Whether an event announces that there is room.
+  /// Datagrams to the destination wait until it is time to try again, or until an event. The address is `nil` for the peer.
   mutating func full(_ address: SocketAddress?, at now: Int64, isAnnounced: Bool) {
     lines.full(line(of: address), at: now, isAnnounced: isAnnounced)
   }
@@ -23,7 +16,7 @@ extension SendQueue {
     for datagram in datagrams { lines.makeReady(line(of: datagram.remoteAddress)) }
   }
 
-  /// Returns the numbers of the entries that have no time to wait, once. They expire when nothing more can be sent at once.
+  /// Returns each entry once. They expire when nothing more can be sent at once.
   mutating func takeImmediate() -> [UInt64] {
     if immediate.isEmpty { return [] }
     defer { immediate = [] }

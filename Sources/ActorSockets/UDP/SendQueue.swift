@@ -1,6 +1,6 @@
 internal import SocketSystem
 
-// What waits to be sent by an endpoint: a pure state machine. It knows neither sockets nor clocks; the time is an argument.
+// The sends of an endpoint: a pure state machine. It knows neither sockets nor clocks; the time is an argument.
 //
 // An entry is one call: one or several datagrams, a datagram for a name that is being looked up, or a change of the peer. Entries are
 // passed in the order in which they were admitted. A datagram that finds its destination full leaves its entry, and waits in the line of
@@ -33,13 +33,10 @@ internal import SocketSystem
 // - Each entry leaves exactly once: by `finish`, or by `remove`.
 // - Replies that wait in lines count at most `replyLimit` together and a part of it for each destination; the others are dropped.
 
-/// The queue of an endpoint's sends. `Tag` identifies the caller.
+/// `Tag` identifies the caller.
 struct SendQueue<Tag> {
-  /// Which datagrams are to be sent next.
   enum Attempt {
-    /// Those of the first entries.
     case entries
-    /// Those that wait for room at a destination.
     case line(SocketAddress?)
   }
 
@@ -53,12 +50,10 @@ struct SendQueue<Tag> {
   var immediate: [UInt64] = []
   private(set) var attempt = Attempt.entries
   private var nextID: UInt64 = 0
-  /// The number of bytes that wait.
   var queuedBytes = 0
-  /// The number of replies that wait in lines without a call, and their bytes. Each counts as at least 256 bytes: `SendLine.charge`.
+  /// The number of replies that wait in lines without a call, and the sum of their `SendLine.charge` in bytes.
   private(set) var replies = 0
   private var replyCharge = 0
-  /// The limit of `replyCharge`, in bytes.
   var replyLimit = Int.max
   /// Whether replies wait in lines without their calls.
   var detachesReplies = true
@@ -69,19 +64,17 @@ struct SendQueue<Tag> {
   static var replyLineFraction: Int { 2 }
 
   var isEmpty: Bool { entries.isEmpty && aside.isEmpty && done.isEmpty && replies == 0 }
-  /// The number of entries and replies that wait.
   var count: Int { entries.count + aside.count + done.count + replies }
-  /// The number of the entry whose datagram is the next.
+  /// The entry whose datagram is the next; 0 if that is a reply without a call.
   var firstID: UInt64? {
     if case .line(let destination) = attempt, let first = lines[destination]?.waiting.first {
       return first.call?.entry ?? 0
     }
     return entries.first?.id
   }
-  /// Returns the tag of an entry.
   func tag(of id: UInt64) -> Tag? { aside[id]?.tag ?? entries.index(of: id).map { entries[$0].tag } }
 
-  /// Returns where the next datagram of an entry goes; `nil` if that is not known.
+  /// Where the next datagram of an entry goes; `nil` if that is the peer, or is not known.
   func destination(of id: UInt64) -> SocketAddress? {
     if let entry = aside[id] {
       return entry.parked.first { lines[$0.destination]?.waiting.index(of: $0.id) != nil }?.destination
@@ -94,8 +87,7 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// Whether a datagram to a destination may be sent ahead of the datagrams that wait: no entry waits, and no datagram to this destination
-  /// waits in a line. Mutating, so that nothing is copied.
+  /// No entry waits, and no datagram to this destination waits in a line. Mutating, so that nothing is copied.
   mutating func mayOvertake(to address: SocketAddress?) -> Bool {
     isEmpty || entries.isEmpty && lines[line(of: address)]?.waiting.isEmpty != false
   }
@@ -105,14 +97,6 @@ struct SendQueue<Tag> {
 
   // MARK: Entries
 
-  /// Adds an entry to the end of the queue.
-  ///
-  /// - Parameters:
-  ///   - content: What it does.
-  ///   - isBatch: Whether its failures are reported as those of a batch, even if it has only one datagram.
-  ///   - expiry: When it is too late to send its replies.
-  ///   - tag: The caller.
-  /// - Returns: The number of the entry.
   mutating func admit(_ content: Content, isBatch: Bool = false, expiry: Int64 = .max, _ tag: Tag) -> UInt64 {
     nextID += 1
     entries.append(Entry(id: nextID, tag: tag, content: content, isBatch: isBatch, expiry: expiry))
@@ -121,7 +105,6 @@ struct SendQueue<Tag> {
     return nextID
   }
 
-  /// Connecting to another peer succeeded or failed.
   mutating func connected(_ outcome: Result<Void, SocketError>) {
     guard let first = entries.first, let index = entries.index(of: first.id) else { return }
     entries.change(index) {
@@ -132,9 +115,6 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// Removes an entry.
-  ///
-  /// - Returns: The tag of the entry and the number of its bytes that were sent; `nil` if there is no such entry.
   mutating func remove(_ id: UInt64) -> (tag: Tag, sentBytes: Int)? {
     let entry: Entry
     if let passed = aside.removeValue(forKey: id) {
@@ -155,7 +135,6 @@ struct SendQueue<Tag> {
     return (entry.tag, entry.sentBytes)
   }
 
-  /// Removes all entries and all replies.
   mutating func removeAll() -> [Tag] {
     var tags: [Tag] = []
     while let entry = done.popFirst() { tags.append(entry.tag) }
@@ -170,7 +149,7 @@ struct SendQueue<Tag> {
 
   // MARK: Steps
 
-  /// Returns the next step. The caller must carry it out before it asks again.
+  /// The caller must carry out the step before it asks again.
   mutating func step() -> Step {
     while true {
       if let entry = done.popFirst() { return .finish(entry.tag, entry.outcome) }
@@ -200,10 +179,8 @@ struct SendQueue<Tag> {
     }
   }
 
-  /// Moves the next datagrams into the lines of their destinations, up to one whose destination has no line.
-  ///
-  /// - Parameter limit: The largest number of datagrams.
-  /// - Returns: The number of datagrams that were passed. The last of them was dropped if it is a reply that must not wait.
+  /// Moves the next datagrams into the lines of their destinations, up to one whose destination has no line. A reply that must not wait is
+  /// dropped: it is the last one counted.
   mutating func park(atMost limit: Int) -> (count: Int, dropped: Datagram?) {
     guard let index = entries.firstIndex, case .datagrams(let datagrams) = entries[index].content else {
       return (0, nil)
@@ -235,9 +212,7 @@ struct SendQueue<Tag> {
     return (count, nil)
   }
 
-  /// Counts a reply that is to wait in a line.
-  ///
-  /// - Returns: False if too many replies wait. Then it is not counted.
+  /// Returns false, and counts nothing, if too many replies wait.
   private mutating func chargeReply(_ datagram: Datagram, _ destination: SocketAddress?) -> Bool {
     let charge = SendLine.charge(datagram)
     let ofLine = charge + (lines[destination]?.replyCharge ?? 0)
@@ -250,7 +225,7 @@ struct SendQueue<Tag> {
 
   // MARK: Sending
 
-  /// The datagram that is to be sent first, and who waits for it. Mutating, so that nothing is copied.
+  /// Mutating, so that nothing is copied.
   var first: (datagram: Datagram, sender: Sender)? {
     mutating get {
       switch attempt {
@@ -270,19 +245,12 @@ struct SendQueue<Tag> {
     return .call(id: call.entry, tag)
   }
 
-  /// Whether datagrams of an entry were sent or have failed.
   func isUnderWay(_ id: UInt64) -> Bool {
     (aside[id] ?? entries.index(of: id).map { entries[$0] })?.isUnderWay ?? false
   }
 
-  /// Returns the datagrams to send next: those of one line, or those of the first entries, up to one that needs another step.
-  ///
-  /// Mutating, so that nothing is copied.
-  ///
-  /// - Parameters:
-  ///   - limit: The largest number of datagrams.
-  ///   - mayBeSent: Whether a datagram behind the first entry, or behind the first of a line, may be sent now.
-  /// - Returns: The datagrams.
+  /// The datagrams of one line, or those of the first entries up to one that needs another step. `mayBeSent` is not asked about the first
+  /// entry, or the first datagram of a line. Mutating, so that nothing is copied.
   mutating func unsent(atMost limit: Int, where mayBeSent: (Sender) -> Bool = { _ in true }) -> ArraySlice<Datagram> {
     var unsent: ArraySlice<Datagram> = []
     if case .line(let destination) = attempt {
@@ -310,7 +278,6 @@ struct SendQueue<Tag> {
     return unsent
   }
 
-  /// The first `count` datagrams were sent.
   mutating func sent(_ count: Int) {
     if case .line(let destination) = attempt {
       lines[destination]?.succeeded()
@@ -331,20 +298,19 @@ struct SendQueue<Tag> {
     assertInvariants()
   }
 
-  /// The first datagram could not be sent, and fails.
   mutating func failed(_ error: SocketError) {
     pass { $0.failures.append(DatagramBatchError.Failure(index: $1.index, error: error)) }
   }
 
-  /// The first datagram is not sent, which fails nothing.
+  /// Removes the first datagram without a failure.
   mutating func dropped() { pass { _, _ in } }
 
-  /// The first datagram is done.
+  /// The first datagram is done; `note` records the outcome in its entry, if a call waits for it.
   private mutating func pass(_ note: (inout Entry, (index: Int, datagram: Datagram)) -> Void) {
     guard case .line(let destination) = attempt else {
       guard let index = entries.firstIndex, let (datagram, _) = first else { return }
       queuedBytes -= datagram.bytes.count
-      // In place, also below: with a copy of the entry, each failure would copy the earlier ones.
+      // No copy of the entry may exist, also below: each failure would then copy the earlier ones.
       entries.change(index) {
         let index = $0.passed
         note(&$0, (index, datagram))

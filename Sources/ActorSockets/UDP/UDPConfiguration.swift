@@ -139,13 +139,11 @@ extension UDPEndpoint {
 }
 
 extension UDPEndpoint.Configuration {
-  /// The size of the receive buffer for one datagram of either family.
   var receiveSize: Int { min(max(1, maximumReceiveSizeIPv4, maximumReceiveSizeIPv6), 65_535) }
 
   /// Whether code of the program gets the descriptor of each new socket, and may duplicate it.
   var lendsDescriptors: Bool { prepare != nil }
 
-  /// A copy without closures, for the endpoint to keep.
   var withoutClosures: UDPEndpoint.Configuration {
     var configuration = self
     configuration.receiveFilter = nil
@@ -154,7 +152,7 @@ extension UDPEndpoint.Configuration {
     return configuration
   }
 
-  /// Sets everything that a new socket needs before bind(2).
+  /// Called before bind(2).
   func prepare(_ socket: BorrowedDescriptor, for address: SocketAddress, isDual: Bool) throws(SocketError) {
     if reuseAddress, !address.isUnix { try socket.set(.reuseAddress, to: true) }
     if reusePort { try socket.set(.reusePort, to: true) }
@@ -176,8 +174,7 @@ extension UDPEndpoint.Configuration {
     if broadcast { try socket.set(.broadcast, to: true) }
     if let device { try socket.set(.bindToDevice, to: device) }
     try socket.set(.receivesErrors, to: true)
-    // By default, sockets also receive groups that other sockets of the machine have joined. For IPv6, old kernels do not know
-    // the option.
+    // By default, sockets also receive groups that other sockets of the machine have joined. Old kernels lack the option for IPv6.
     try? socket.set(.multicastAll, to: false)
     if metadata.contains(.localAddress) { try socket.set(.receivesLocalAddress, to: true) }
     if metadata.contains(.trafficClass) { try socket.set(.receivesTrafficClass, to: true) }

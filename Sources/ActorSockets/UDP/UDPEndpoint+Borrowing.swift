@@ -1,8 +1,6 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// Lends datagrams to a closure without copying them: `withDatagrams`.
-
 extension UDPEndpoint {
   /// Lends datagrams to a closure without copying them. The closure is called once for each datagram.
   ///
@@ -68,7 +66,6 @@ extension UDPEndpoint {
     case waiting(Operation)
   }
 
-  /// Borrows at once if no earlier call waits and a datagram is available; otherwise adds the call to the queue.
   private func beginBorrow(
     upTo limit: Int, _ timeout: Timeout?, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> BorrowStart {
@@ -81,7 +78,6 @@ extension UDPEndpoint {
     return .waiting(try begin(upTo: 0, timeout, reportsErrors: true, place))
   }
 
-  /// Borrows as soon as the call is the first and a datagram is available.
   private func borrow(
     _ operation: Operation, upTo limit: Int, _ place: Place, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) async throws -> Int {
@@ -101,7 +97,6 @@ extension UDPEndpoint {
     }
   }
 
-  /// Calls the closure with each available datagram; returns `nil` if no datagram is available.
   private func borrow(
     upTo limit: Int, _ body: (Span<UInt8>, Datagram.Header) throws -> Void
   ) throws -> Int? {

@@ -27,7 +27,7 @@ extension UDPEndpoint {
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
     @usableFromInline let endpoint: UDPEndpoint
     @usableFromInline let timeout: Timeout?
-    /// The datagrams behind the one that the last call returned; `nil` if that call found no others.
+    /// The datagrams after the one that the last call returned; `nil` if that call found no others.
     @usableFromInline var ahead: ElementsAhead<Datagram>?
 
     fileprivate init(_ endpoint: UDPEndpoint, _ timeout: Timeout?) {
@@ -120,7 +120,6 @@ extension UDPEndpoint {
     return metrics
   }
 
-  /// The counters behind the metrics.
   struct Counts {
     private(set) var datagramsReceived: UInt64 = 0
     private(set) var bytesReceived: UInt64 = 0

@@ -3,9 +3,9 @@ public import SocketSystem
 
 // Passing descriptors with datagrams of unix sockets: unix(7), SCM_RIGHTS.
 //
-// A datagram shares its descriptors with all its copies. A send moves them out of the datagram at the call, so that from then
-// on the entry in the send queue is their only owner. They are closed when the kernel has taken the datagram, or with the entry
-// when the send fails or is cancelled. Received descriptors belong to the datagram that they came with, and are closed with it.
+// A datagram shares its descriptors with all its copies. A send moves them out of the datagram at the call, so that from then on the entry
+// in the send queue is their only owner. They are closed when the kernel has taken the datagram, or with the entry when the send fails or
+// is cancelled. Received descriptors belong to the datagram that they came with, and are closed with it.
 
 extension Datagram {
   /// Passes a descriptor along when the datagram is sent: sendmmsg(2) with SCM_RIGHTS, unix(7).
@@ -67,8 +67,6 @@ extension UDPEndpoint {
     if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
   }
 
-  /// Returns the descriptors of a datagram to be sent through one of the sockets; `nil` if it has no descriptors. Throws if
-  /// the socket cannot pass them.
   func checked(_ descriptors: DescriptorBundle?, through index: Int) throws(SocketError) -> DescriptorBundle? {
     guard let descriptors else { return nil }
     let count = descriptors.numbers.count

@@ -68,9 +68,6 @@ extension UDPEndpoint {
     return try waiter.result()
   }
 
-  /// Empties the error queues of the sockets.
-  ///
-  /// - Returns: The number of errors that were in them.
   @discardableResult
   func takeReportedErrors() -> Int {
     var count = 0
@@ -103,7 +100,6 @@ extension UDPEndpoint {
   }
 }
 
-/// The reports that were not read yet.
 struct ErrorReports {
   private var waiting = FIFO<UDPEndpoint.ErrorReport>()
   var waiters = Waiters<UDPEndpoint.ErrorReport>()

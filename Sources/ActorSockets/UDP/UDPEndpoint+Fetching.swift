@@ -1,10 +1,8 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// Fetches datagrams from the kernel, and decides what happens to each.
-
 extension UDPEndpoint {
-  /// Fetches a batch of at most 32 messages; empty if nothing is available, or if this budget is used up. A message is one datagram,
+  /// Fetches at most 32 messages; the result is empty if nothing is available, or if this budget is used up. A message is one datagram,
   /// unless the kernel joins datagrams.
   func fetch(upTo limit: Int) -> [Datagram] {
     receiveBatches(upTo: limit) { batch, count in
@@ -17,13 +15,8 @@ extension UDPEndpoint {
     } ?? []
   }
 
-  /// Receives from the sockets, in their turns, until a batch has a datagram for the caller.
-  ///
-  /// - Parameters:
-  ///   - limit: The largest number of messages in a batch, of which 32 is the most.
-  ///   - take: Takes the datagrams of a batch out; `nil` if no datagram was for the caller.
-  /// - Returns: The result of `take`; `nil` if nothing is available, or if this budget is used up.
-  /// - Throws: The error of `take`.
+  /// Receives from the sockets, in their turns, until `take` returns a result: it returns `nil` if no datagram of the batch was for the
+  /// caller. The result is `nil` if nothing is available, or if this budget is used up.
   @inline(__always)
   func receiveBatches<Taken>(
     upTo limit: Int, _ take: (_ batch: DatagramBatch, _ count: Int) throws -> Taken?
@@ -44,20 +37,14 @@ extension UDPEndpoint {
     }
   }
 
-  /// Returns the first of the datagrams that were just fetched, up to a limit, and keeps the others for later calls. There are more than
-  /// `fetch` was asked for only if the kernel joins datagrams.
+  /// Keeps the datagrams beyond the limit for later calls. There are more than `fetch` was asked for only if the kernel joins datagrams.
   func keepingSurplus(_ fetched: [Datagram], _ limit: Int) -> [Datagram] {
     if fetched.count <= limit { return fetched }
     receives.queue.arrived(fetched[limit...])
     return Array(fetched[..<limit])
   }
 
-  /// Calls recvmmsg(2) on one socket; returns `nil` when nothing waits there.
-  ///
-  /// - Parameters:
-  ///   - index: The index of the socket.
-  ///   - limit: The largest number of messages.
-  /// - Returns: The batch, and the number of datagrams in it.
+  /// Calls recvmmsg(2) on one socket; `nil` when nothing waits there. The limit counts messages, and the result counts datagrams.
   func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     for _ in 0..<4 {
@@ -86,7 +73,6 @@ extension UDPEndpoint {
     return nil
   }
 
-  /// The facts about a datagram of a batch, besides its bytes and its metadata.
   struct Arrival {
     let address: SocketAddress?
     /// The most bytes that the caller gets.
@@ -96,9 +82,7 @@ extension UDPEndpoint {
     let lacksDescriptors: Bool
   }
 
-  /// Counts one datagram of a batch, and takes its descriptors.
-  ///
-  /// - Returns: The facts about it; `nil` if it is dropped because it is not from the peer.
+  /// Counts one datagram of a batch, and takes its descriptors. `nil` if the datagram is not from the peer.
   @inline(__always)
   func arrival(_ number: Int, of batch: DatagramBatch) -> Arrival? {
     let address = batch.address(number)?.unmapped
@@ -114,7 +98,6 @@ extension UDPEndpoint {
       lacksDescriptors: lacksDescriptors)
   }
 
-  /// Creates one datagram of a batch; `nil` if it is dropped.
   func datagram(_ number: Int, of batch: DatagramBatch) -> Datagram? {
     guard let arrival = arrival(number, of: batch) else { return nil }
     var datagram = Datagram(

@@ -27,7 +27,6 @@ public enum InterfaceSelector: Hashable, Sendable, ExpressibleByStringLiteral, C
     }
   }
 
-  /// Returns the index of the interface. Throws if this machine does not have the interface.
   func found() throws(SocketError) -> UInt32 {
     do throws(SystemError) {
       let interfaces = try NetworkInterface.all()
@@ -159,8 +158,8 @@ extension UDPEndpoint {
     memberships.joined(Membership(group: group, source: source, selector: selector, interface: interface))
   }
 
-  /// Returns the index of the interface that the kernel has chosen for a group; 0 if that interface is gone already. The kernel only
-  /// says whether a socket is a member on a given interface.
+  /// The interface that the kernel has chosen for a group; 0 if that interface is gone already. The kernel only says whether a socket is a
+  /// member on a given interface.
   private func chosenInterface(_ group: IPAddress, _ source: IPAddress?, _ members: [BoundSocket]) -> UInt32 {
     guard let socket = members[0].socket, let interfaces = try? NetworkInterface.all() else { return 0 }
     let chosen = interfaces.first {
@@ -193,12 +192,11 @@ extension UDPEndpoint {
     }
   }
 
-  /// The sockets that can receive what is sent to a group.
   private func sockets(receiving group: IPAddress) -> [BoundSocket] {
     core.sockets.filter { $0.kind.reaches(group.socketAddress(port: 1)) }
   }
 
-  /// Returns the index of the interface on which the endpoint has joined a group. The interface may be gone.
+  /// The interface may be gone.
   private func joinedIndex(
     _ group: IPAddress, _ selector: InterfaceSelector?, scope: UInt32, _ source: IPAddress?
   ) throws(SocketError) -> UInt32 {
@@ -210,9 +208,7 @@ extension UDPEndpoint {
     return try found.get()
   }
 
-  /// Leaves the groups on interfaces that are gone, or one of them.
-  ///
-  /// - Returns: Whether there were any.
+  /// Leaves the groups on interfaces that are gone, or only this one. Returns whether there were any.
   private func dropGoneMemberships(of group: IPAddress? = nil) -> Bool {
     if memberships.all.isEmpty { return false }
     guard let interfaces = try? NetworkInterface.all() else { return false }

@@ -3,12 +3,11 @@ internal import SocketSystem
 
 // Which address of a name a datagram goes to, or the endpoint connects to. `HappyEyeballs` decides, as for connections.
 
-/// The search for the address of a name.
 struct AddressSearch: Sendable {
   var plan: HappyEyeballs
-  /// The name, as names are compared.
+  /// The name's `hostNameBytes`.
   let key: [UInt8]
-  /// Whether the endpoint is to be connected to the address, and not only to send to it.
+  /// The endpoint is to be connected to the address, and not only to send to it.
   let isForPeer: Bool
   let task: Task<Void, Never>
   var timer: DeadlineKey?
@@ -16,14 +15,12 @@ struct AddressSearch: Sendable {
   func cancel() { task.cancel() }
 }
 
-/// The names that an endpoint looks up, and what it has learnt from those that it has looked up.
 struct AddressSearches: Sendable {
   /// The searches, by the number of their send.
   private var byID: [UInt64: AddressSearch] = [:]
   /// For each name, the family whose address was used last. It goes first the next time.
   private(set) var familiesThatWorked: [[UInt8]: AddressFamily] = [:]
 
-  /// The largest number of names whose family is remembered.
   static var rememberedNames: Int { 64 }
 
   subscript(id: UInt64) -> AddressSearch? {
@@ -45,21 +42,19 @@ struct AddressSearches: Sendable {
 
 extension UDPEndpoint {
 
-  /// Resolves an endpoint that the user passed into addresses, or into a name to look up.
   func target(_ endpoint: Endpoint, _ operation: String) throws(SocketError) -> Endpoint.Target {
     let target = try endpoint.connectTarget(operation)
     guard case .addresses(let addresses) = target else { return target }
     return .addresses(try configuration.addressPreference.sorted(addresses, for: operation))
   }
 
-  /// Returns the first address to which a datagram can be sent. If there is no such address, returns one whose error says why.
+  /// The first address to which a datagram can be sent. If there is no such address, one whose error says why.
   func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
     if addresses.count < 2 { return addresses.first }
     return addresses.first { obstacle(to: $0, asPeer: false) == nil }
       ?? addresses.first { address in core.sockets.contains { $0.kind.reaches(address.unmapped) } } ?? addresses.first
   }
 
-  /// Looks up a name for an entry of the send queue.
   func lookUp(_ name: String, _ port: UInt16, for id: UInt64) {
     let preference = configuration.addressPreference
     let key = name.hostNameBytes
@@ -93,7 +88,6 @@ extension UDPEndpoint {
     search(for: id)
   }
 
-  /// Carries out what the plan says.
   private func search(for id: UInt64) {
     while let isForPeer = searches[id]?.isForPeer, let step = searches[id]?.plan.next(at: registration.reactor.now) {
       switch step {
@@ -129,7 +123,6 @@ extension UDPEndpoint {
     pumpSends()
   }
 
-  /// Ends the search for the address of an entry's name, if there is one.
   @discardableResult
   func endSearch(_ id: UInt64) -> AddressSearch? {
     guard let search = searches.remove(id) else { return nil }
@@ -138,8 +131,8 @@ extension UDPEndpoint {
     return search
   }
 
-  /// Returns why no datagram can be sent to an address now: no socket of the endpoint is for it, or the kernel has no route. The kernel is
-  /// asked on another socket, as getaddrinfo(3) does; connect(2) of a datagram socket sends nothing.
+  /// Why no datagram can be sent to an address now: no socket of the endpoint is for it, or the kernel has no route. The kernel is asked on
+  /// another socket, as getaddrinfo(3) does; connect(2) of a datagram socket sends nothing.
   private func obstacle(to address: SocketAddress, asPeer: Bool) -> SocketError? {
     do throws(SocketError) {
       // A connected peer was reached before.

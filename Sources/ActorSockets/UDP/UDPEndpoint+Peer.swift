@@ -34,7 +34,6 @@ extension UDPEndpoint {
     try await finish(operation)
   }
 
-  /// Calls connect(2) with each address until one succeeds.
   func connectNow(to addresses: [SocketAddress]) -> Result<Void, SocketError> {
     var failure: SocketError?
     for address in addresses {
@@ -72,8 +71,8 @@ extension UDPEndpoint {
     return .failure(failure ?? SocketError(.hostNotFound, operation: "connect"))
   }
 
-  /// A connected socket keeps its source address, from which another peer may be unreachable. Disconnecting clears that
-  /// address, and also the port if the kernel chose it, so the socket is bound again.
+  /// A connected socket keeps its source address, from which another peer may be unreachable. Disconnecting clears that address, and also
+  /// the port if the kernel chose it, so the socket is bound again.
   private func leavePeer(_ socket: BorrowedDescriptor, _ index: Int) throws(SystemError) {
     if core.peer == nil || core.isUnix { return }
     try socket.disconnect()

@@ -1,8 +1,6 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// The sends that wait: carries out what the queue says.
-
 extension UDPEndpoint {
   /// How long a reply may wait for room at its destination, in nanoseconds.
   static var replyPatience: Int64 { 5_000_000_000 }
@@ -18,16 +16,16 @@ extension UDPEndpoint {
     return operation
   }
 
-  /// Adds an operation to the queue. Its timeout begins now or at the call. A send has no turn at which its timeout could begin, because
-  /// later datagrams to other destinations may be sent first.
+  /// The operation's timeout begins now or at the call. A send has no turn at which its timeout could begin, because later datagrams to
+  /// other destinations may be sent first.
   private func admit(_ content: SendQueue<Operation>.Content, _ operation: Operation, isBatch: Bool = false) {
     operation.id = sends.queue.admit(content, isBatch: isBatch, expiry: expiry(of: content, operation), operation)
     operation.armAtCall(registration, DeadlineTag(.send, operation.id))
     _ = operation.begin(registration, DeadlineTag(.send, operation.id))
   }
 
-  /// Returns when the replies of an entry expire if they wait in lines, in nanoseconds on the reactor's clock: 0 if they must not wait,
-  /// `.max` if the entry has no replies that may wait without their call.
+  /// When the replies of an entry expire if they wait in lines, in nanoseconds on the reactor's clock: 0 if they must not wait, `.max` if
+  /// the entry has no replies that may wait without their call.
   private func expiry(of content: SendQueue<Operation>.Content, _ operation: Operation) -> Int64 {
     guard case .datagrams(let datagrams) = content, datagrams.contains(where: { isLenientReply($0) }) else {
       return .max
@@ -39,7 +37,6 @@ extension UDPEndpoint {
     return end <= now ? 0 : min(end, latest)
   }
 
-  /// Waits for the outcome of a send that has begun.
   func finish(_ operation: Operation) async throws {
     if let suspension = operation.waiting {
       let id = operation.id
@@ -94,8 +91,7 @@ extension UDPEndpoint {
 
   // MARK: Carrying out what the queue says
 
-  /// Carries out what the queue says after an operation was added. If the operation has no time to wait, it ends when nothing more can be
-  /// done at once.
+  /// If the operation has no time to wait, it ends when nothing more can be done at once.
   func pumpSends(startingWith operation: Operation) {
     if operation.timeout?.isImmediate == true {
       // There may be room that was not reported yet.
@@ -115,12 +111,10 @@ extension UDPEndpoint {
     recheckQueues()
   }
 
-  /// Carries out the steps of the queue.
-  ///
-  /// - Returns: Whether it stopped because the budget is used up, so that another one comes.
+  /// Returns whether it stopped because the budget is used up, so that another one comes.
   private func carryOutSends() -> Bool {
-    // Each pump has a budget. The pump finishes the entries that it has sent before it stops, so that a datagram that the kernel
-    // has cannot be taken back.
+    // Each pump has a budget. It finishes the entries that it has sent before it stops, because a datagram that the kernel has cannot be
+    // taken back.
     sends.renewBudget()
     while true {
       switch sends.queue.step() {
@@ -139,16 +133,13 @@ extension UDPEndpoint {
     }
   }
 
-  /// Lets the next datagrams wait for room at their destinations.
-  ///
-  /// - Returns: The part of the budget that it uses: the number of datagrams that wait or were dropped.
+  /// Returns the part of the budget that it uses: the number of datagrams that wait or were dropped.
   private func parkQueued() -> Int {
     let (count, dropped) = sends.queue.park(atMost: sends.budget.operations)
     if let dropped { undelivered(.noRoom(dropped.remoteAddress)) }
     return count
   }
 
-  /// Whether it is too late to send a datagram.
   func isOverdue(_ sender: SendQueue<Operation>.Sender) -> Bool {
     switch sender {
     case .call(_, let operation): operation.isPastDeadline(registration)
@@ -156,10 +147,8 @@ extension UDPEndpoint {
     }
   }
 
-  /// Times out the first datagram if its deadline has passed. A call of which a datagram was already sent is not timed out here. The
-  /// check is needed because the loop handles the events of an iteration before the deadlines, so the datagram would still be sent.
-  ///
-  /// - Returns: Whether it timed out.
+  /// Times out the first datagram if its deadline has passed, unless a datagram of its call is already done. The check is needed because
+  /// the loop handles the events of an iteration before the deadlines, so the datagram would still be sent.
   private func expireOverdueSend() -> Bool {
     guard let (datagram, sender) = sends.queue.first else { return false }
     switch sender {

@@ -2,7 +2,7 @@ internal import EpollReactor
 internal import SocketSystem
 
 extension UDPEndpoint {
-  /// The largest number of datagrams fetched by one system call.
+  /// The largest number of messages that one system call fetches. With UDP_GRO, a message may be several datagrams.
   static var fetchSize: Int { 32 }
   // MARK: Calls
 
@@ -22,9 +22,7 @@ extension UDPEndpoint {
     return try await receiveOne(begin(upTo: 1, timeout, reportsErrors: true, place))
   }
 
-  /// Receives the next datagram for a loop, which does not get reported errors, and looks ahead at those behind it.
-  ///
-  /// - Returns: The datagram, and what the loop may take; `nil` when the endpoint is closed.
+  /// For a loop, which does not get reported errors. `nil` when the endpoint is closed.
   @usableFromInline
   func receiveNext(_ timeout: Timeout?) async throws -> (datagram: Datagram, ahead: ElementsAhead<Datagram>?)? {
     let place = if let place = claimPlace() { place } else { await requeue() }
@@ -62,7 +60,6 @@ extension UDPEndpoint {
 
   // MARK: At once
 
-  /// Takes a datagram that is available, if no earlier call waits.
   private func takeNow(reportsErrors: Bool, _ place: Place) throws -> Datagram? {
     guard try mayTake(reportsErrors: reportsErrors) else { return nil }
     if let datagram = receives.queue.takeFetched() { return datagram }
@@ -72,7 +69,6 @@ extension UDPEndpoint {
     return datagrams.first
   }
 
-  /// Takes datagrams that are available, if no earlier call waits.
   private func takeNow(upTo limit: Int, reportsErrors: Bool, _ place: Place) throws -> [Datagram] {
     guard try mayTake(reportsErrors: reportsErrors) else { return [] }
     if receives.queue.fetchedCount > 0 { return receives.queue.takeFetched(upTo: limit) }
@@ -88,7 +84,6 @@ extension UDPEndpoint {
     return true
   }
 
-  /// Returns further datagrams that are available, if no call waits for them; `nil` if no datagram is available.
   private func takeMore(upTo limit: Int) -> [Datagram]? {
     guard receives.queue.isFree else { return nil }
     let datagrams =
@@ -124,7 +119,6 @@ extension UDPEndpoint {
     return operation
   }
 
-  /// Waits for the outcome of a receive that has begun.
   func receive(_ operation: Operation) async throws -> [Datagram] {
     if let suspension = operation.waiting {
       let id = operation.id
@@ -166,7 +160,6 @@ extension UDPEndpoint {
     pumpReceives()
   }
 
-  /// Fails all receives, because the endpoint no longer receives.
   func failReceives(_ error: SocketError) {
     for operation in receives.queue.removeAll() where operation.outcome == nil { finish(operation, .failure(error)) }
   }

@@ -91,7 +91,6 @@ extension UDPEndpoint {
     try await sendInTurn(datagram, timeout)
   }
 
-  /// Sends a datagram in the endpoint's isolation, behind the sends that wait.
   @usableFromInline
   func sendInTurn(_ datagram: Datagram, _ timeout: Timeout?) async throws {
     let datagram = datagram.claimingDescriptors()
@@ -127,16 +126,15 @@ extension UDPEndpoint {
     do {
       try await finish(operation)
     } catch let error as DatagramBatchError {
-      // Report the failures by their indices in the caller's array.
       throw error.renumbered(indices)
     }
   }
 
-  /// Enqueues a datagram behind all earlier sends to its destination, and returns without waiting for it.
+  /// Enqueues a datagram after all earlier sends to its destination, and returns without waiting for it.
   ///
   /// *Cancellation*: ``Pending/cancel()`` takes back the datagram, unless the kernel already has it. Dropping the handle only drops the
-  /// outcome; the datagram is still sent. *Ordering*: datagrams to one destination leave in the
-  /// order of the calls, also when the calls come from code outside of the endpoint's isolation.
+  /// outcome; the datagram is still sent. *Ordering*: datagrams to one destination leave in the order of the calls, also when the calls
+  /// come from code outside of the endpoint's isolation.
   ///
   /// - Parameters:
   ///   - datagram: The datagram.
@@ -215,10 +213,7 @@ extension UDPEndpoint {
 
   // MARK: At once
 
-  /// Checks that sends are admitted, and takes a reported error.
-  ///
-  /// - Parameter isReply: Whether it is about a reply that fails no call, so that it leaves an error about an earlier datagram.
-  /// - Throws: Why nothing can be sent, or the error that was reported about the peer.
+  /// Throws why nothing can be sent, or the error that was reported about the peer. A reply that fails no call leaves that error for later.
   func checkSendable(isReply: @autoclosure () -> Bool = false) throws {
     // A send does not touch the datagrams that a loop looks ahead at.
     receives.queue.lookahead?.callLeavesElements()
@@ -237,7 +232,7 @@ extension UDPEndpoint {
     )
   }
 
-  /// Sends a datagram at once if that is possible; otherwise queues it. Returns `nil` if nothing is left to do.
+  /// Sends a datagram at once or queues it; `nil` if nothing is left to do.
   func sending(_ datagram: Datagram, _ timeout: Timeout?, _ place: Place) throws -> Operation? {
     try checkSendable(isReply: isLenientReply(datagram))
     guard let datagram = try filtered(datagram) else { return nil }
@@ -252,9 +247,7 @@ extension UDPEndpoint {
     return operation
   }
 
-  /// Sends a datagram at once if no other send to its destination waits and there is room.
-  ///
-  /// - Returns: Whether nothing is left to do.
+  /// Returns whether nothing is left to do.
   private func sendAtOnce(
     _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
   ) throws -> Bool {
@@ -270,7 +263,7 @@ extension UDPEndpoint {
     }
   }
 
-  /// Returns which socket sends a datagram, and to which address; `nil` if it is a reply that cannot be delivered.
+  /// `nil` if it is a reply that cannot be delivered.
   private func routeAtOnce(_ address: SocketAddress?, isReply: Bool) throws(SocketError) -> DatagramCore.Route? {
     do throws(SocketError) {
       return try core.route(address, isReply: isReply)
@@ -281,9 +274,8 @@ extension UDPEndpoint {
     }
   }
 
-  /// Sends a datagram from a job on the reactor, if that is possible at once. Then the call needs no hop to the endpoint and none back.
-  ///
-  /// - Returns: Whether it was sent. If not, `sendInTurn` must send it.
+  /// Sends a datagram from a job on the reactor, if that is possible at once. Then the call needs no hop to the endpoint and no hop back.
+  /// If it returns false, `sendInTurn` must send the datagram.
   @usableFromInline
   nonisolated func sendWithoutHop(
     _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool = false
@@ -305,8 +297,7 @@ extension UDPEndpoint {
       && sendWithoutHop(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: datagram.isReply)
   }
 
-  /// Returns the datagram as the filter leaves it; `nil` if the filter drops it. Throws if the filter closes the endpoint, because nothing
-  /// may be queued then.
+  /// `nil` if the filter drops the datagram. Throws if the filter closes the endpoint, because nothing may be queued then.
   func filtered(_ datagram: Datagram) throws(SocketError) -> Datagram? {
     guard let sendFilter else { return datagram }
     var datagram = datagram
@@ -316,7 +307,7 @@ extension UDPEndpoint {
     return isPassed ? datagram : nil
   }
 
-  /// Returns the datagrams that the filter passes, and their indices in the argument; no indices if there is no filter.
+  /// The indices are those of the argument; empty if there is no filter.
   private func filtered(_ datagrams: [Datagram]) throws(SocketError) -> ([Datagram], indices: [Int]) {
     if sendFilter == nil { return (datagrams, []) }
     var (kept, indices): ([Datagram], [Int]) = ([], [])

@@ -1,9 +1,7 @@
 public import SocketSystem
 
-// The sockets of an endpoint: their descriptors, their options and their filters.
-
 extension UDPEndpoint {
-  /// Returns the connected socket, or the first one. Throws why no socket is open.
+  /// The connected socket, or the first one.
   func openSocket(_ operation: String, _ place: Place) throws -> BorrowedDescriptor {
     if let failure = lifecycle.failure { throw failure.during(operation) }
     guard let socket = core.main.socket else {
@@ -12,7 +10,7 @@ extension UDPEndpoint {
     return socket
   }
 
-  /// Turns on what the configuration asks for and the kernel has. Called before the first datagram is sent.
+  /// Called before the first datagram is sent.
   func useOffloads() {
     for (index, bound) in core.sockets.enumerated() where bound.kind != .unix {
       guard let socket = bound.socket else { continue }
@@ -26,7 +24,6 @@ extension UDPEndpoint {
     }
   }
 
-  /// Returns all open sockets.
   func openSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {
     _ = try openSocket(operation, place)
     return core.sockets.compactMap(\.socket)
@@ -74,7 +71,7 @@ extension UDPEndpoint {
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
-  /// - Parameter filter: The filter; `nil` for none.
+  /// - Parameter filter: The filter; `nil` for no filter.
   public func setReceiveFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
     receiveFilter = filter
@@ -84,7 +81,7 @@ extension UDPEndpoint {
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
-  /// - Parameter filter: The filter; `nil` for none.
+  /// - Parameter filter: The filter; `nil` for no filter.
   public func setSendFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
     sendFilter = filter

@@ -1,10 +1,7 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// Gives datagrams to the kernel, and interprets its answers.
-
 extension UDPEndpoint {
-  /// What became of a datagram.
   enum Transmission {
     case sent
     /// It is a reply that cannot be delivered.
@@ -12,7 +9,6 @@ extension UDPEndpoint {
     case noRoom(isShortage: Bool)
   }
 
-  /// Calls sendto(2).
   func transmit(
     _ bytes: Span<UInt8>, _ route: DatagramCore.Route, isReply: Bool
   ) throws(SocketError) -> Transmission {
@@ -54,12 +50,11 @@ extension UDPEndpoint {
     }
   }
 
-  /// Reports an error about an earlier datagram of which nothing else is known. Without a peer, its destination is not known.
+  /// Reports an error about an earlier datagram, of which nothing else is known.
   private func reportStale(_ error: SystemError) {
     report(SocketError(error, operation: "send", address: core.peer?.address), from: nil)
   }
 
-  /// There is no room for a datagram, which is the next of the queue or was sent without it.
   func noRoom(_ index: Int, for address: SocketAddress?, isShortage: Bool) {
     let now = registration.reactor.now
     if case .destination(let isAnnounced) = core.noRoom(index, isShortage: isShortage, at: now) {
@@ -68,7 +63,6 @@ extension UDPEndpoint {
     armRetry()
   }
 
-  /// Sets the deadline for the next attempt.
   func armRetry() {
     let next = min(core.nextRetry, sends.queue.lines.nextRetry ?? .max)
     if next == .max { return }
@@ -85,14 +79,13 @@ extension UDPEndpoint {
     errorReports.add(ErrorReport(error: error, reporter: nil, largestPacket: nil))
   }
 
-  /// Whether a datagram that finds its destination without room is dropped: counts it.
+  /// Also counts the datagram, if it is dropped.
   func dropsAtFull(_ address: SocketAddress?, isShortage: Bool) -> Bool {
     guard configuration.fullDestination == .drop, isShortage || core.isUnix else { return false }
     undelivered(.noRoom(address ?? core.peer?.address))
     return true
   }
 
-  /// Creates the error for a failed send.
   private func failure(_ error: SystemError, _ address: SocketAddress?, _ count: Int) -> SocketError {
     switch error.errno {
     case Errno.messageTooLong:
@@ -117,9 +110,8 @@ extension UDPEndpoint {
     }
   }
 
-  /// Sends the first datagrams of the queue that use the same socket, with one system call.
-  ///
-  /// - Returns: The part of the budget that it uses: the number of datagrams that were sent or have failed, at least 1.
+  /// Sends the first datagrams that use the same socket with one system call. Returns the part of the budget that it uses: the number of
+  /// datagrams that were sent or have failed, at least 1.
   func sendQueued() -> Int {
     guard let batch = registration.reactor.datagramBatch() else {
       firstFailed(Unsendable(SocketError(.system, operation: "send", errno: Errno.noMemory)))
@@ -175,10 +167,9 @@ extension UDPEndpoint {
     noRoom(gathered.index, for: sends.queue.first?.datagram.remoteAddress, isShortage: isShortage)
   }
 
-  /// Why the first datagram of the queue cannot be sent.
   private struct Unsendable: Error {
     let error: SocketError
-    /// Whether that is because of the peer, so that a reply is dropped.
+    /// The peer is the reason, so a reply is dropped.
     let isOfPeer: Bool
 
     init(_ error: SocketError, isOfPeer: Bool = false) {
@@ -195,31 +186,27 @@ extension UDPEndpoint {
     sends.queue.dropped()
   }
 
-  /// Whether a datagram is a reply that fails no call if it cannot be delivered.
+  /// A reply that fails no call if it cannot be delivered.
   @inline(__always)
   func isLenientReply(_ datagram: Datagram) -> Bool {
     datagram.isReply && !configuration.throwsUndeliverableReplies
   }
 
-  /// Returns where a datagram goes; `nil` for a peer without a name.
+  /// `nil` for a peer without a name.
   private func receiver(on route: DatagramCore.Route) -> SocketAddress? {
     route.destination?.unmapped ?? core.peer?.address
   }
 
-  /// The datagrams in a batch, which one socket sends.
   private struct Gathered {
-    /// The index of the socket.
     let index: Int
     /// The peer and the number of bytes of the first datagram, and whether it is a reply that fails no call.
     let first: (address: SocketAddress?, count: Int, isReply: Bool)
-    /// The descriptors that go with a datagram, and its place in the batch.
+    /// The descriptors that go with a datagram, and the datagram's index in the batch.
     var passed: [(index: Int, descriptors: DescriptorBundle)] = []
   }
 
-  /// Puts the first datagrams of the queue that use the same socket into a batch.
-  ///
-  /// - Returns: The contents of the batch; `nil` if the queue is empty.
-  /// - Throws: Why the first datagram cannot be sent.
+  /// Puts the first datagrams of the queue that use the same socket into a batch; `nil` if the queue is empty. Throws why the first
+  /// datagram cannot be sent.
   private func gather(into batch: DatagramBatch) throws(Unsendable) -> Gathered? {
     batch.clear()
     var gathered: Gathered?
@@ -260,7 +247,7 @@ extension UDPEndpoint {
 }
 
 extension SystemError {
-  /// Whether a datagram of `count` bytes cannot be sent because of the program, and not because of its destination.
+  /// The program, and not the destination, is the reason why a datagram of `count` bytes cannot be sent.
   fileprivate func isOfProgram(_ count: Int, to address: SocketAddress?) -> Bool {
     if errno == Errno.messageTooLong {
       // Any shorter one may be too long for the path, whose limit the peer or a router may lower by a report.
@@ -273,12 +260,11 @@ extension SystemError {
     return [Errno.tooManyReferences, Errno.notImplemented, Errno.badDescriptor, Errno.notSocket].contains(errno)
   }
 
-  /// Whether there is temporarily no room, in a buffer or on an interface.
+  /// The kernel lacks memory, or the interface's queue is full.
   fileprivate var isShortage: Bool { errno == Errno.noBuffers || errno == Errno.noMemory }
 }
 
 extension SocketError {
-  /// A datagram found its destination without room.
   static func noRoom(_ address: SocketAddress?) -> SocketError {
     SocketError(.limitExceeded, operation: "send", detail: "the destination has no room", address: address)
   }

@@ -1,10 +1,7 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// The operations that wait, as text: see WaitingOperations.swift.
-
 extension UDPEndpoint {
-  /// The first receive and the first send that wait, and the number of each.
   package var waitingOperations: String? {
     let first = [
       ("receives", receives.queue.count, receives.queue.firstID.flatMap(receives.queue.tag)),

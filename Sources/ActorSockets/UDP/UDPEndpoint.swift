@@ -21,24 +21,19 @@ public import SocketSystem
 /// An endpoint on all addresses serves IPv4 and IPv6. Dropping the last reference closes the endpoint. A suspended call and an
 /// enqueued send keep it alive.
 public actor UDPEndpoint: ReactorActor {
-  // The state, which is only used on the reactor's thread:
+  // All isolated state is used on the reactor's thread only. `core`, `lifecycle`, and the queues in `receives` and `sends` decide;
+  // `pumpReceives` and `pumpSends` carry out the steps of the queues.
   //
-  // - `core`: the sockets, the connected peer, and whether sending must wait. It decides.
-  // - `receives` and `sends`: the queues, which decide, too. `pumpReceives` and `pumpSends` carry out their steps.
-  // - `lifecycle`: whether the endpoint is closed, and why. Once it is closed, sends and receives have failed, and the
-  //   descriptors are closed.
-  //
-  // The kernel reports an ICMP error in two ways: in the socket's error queue, with all details, and as the failure of the next
-  // call on the socket, whichever it is. The endpoint uses the queue. A call that fails is repeated if the queue had an
-  // entry, unless that error is to be thrown by the call. See `takeReportedErrors`.
+  // The kernel reports an ICMP error in two ways: in the socket's error queue, with all details, and as the failure of the next call on the
+  // socket, whichever it is. The endpoint uses the queue. A call that fails is repeated if the queue had an entry, unless that error is to
+  // be thrown by the call. See `takeReportedErrors`.
 
   /// A number that no other endpoint or connection of this process has, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
   /// The executor that isolates the endpoint.
   public nonisolated let executor: ReactorExecutor
-  /// The addresses that it is bound to, with the port that the kernel chose in place of port 0: getsockname(2).
+  /// The addresses that it is bound to, with the port that the kernel chose instead of port 0: getsockname(2).
   public nonisolated let localAddresses: [SocketAddress]
-  /// The families of the addresses that its sockets send to.
   nonisolated let families: [AddressFamily]
 
   nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
@@ -61,20 +56,15 @@ public actor UDPEndpoint: ReactorActor {
     @safe @exclusivity(unchecked)
   #endif
   var sends = Lane<SendQueue<Operation>>()
-  /// The deadline at which sending is tried again.
   var retry: (key: DeadlineKey, time: Int64)?
-  /// The names that are being looked up.
   var searches = AddressSearches()
-  /// Keeps the endpoint alive while enqueued sends are unfinished.
   private var keepAlive: UDPEndpoint?
 
   var errorReports = ErrorReports()
 
   var lifecycle = EndpointLifecycle()
-  /// The end of the time for the pending sends, and the calls that wait until the endpoint is closed.
   private var closing: (deadline: DeadlineKey?, waiters: Waiters<Void>) = (nil, Waiters())
   var counts = Counts()
-  /// The observer that is told about dropped datagrams, and how many it has been told about.
   private var told: (observer: (any ReactorObserver)?, dropped: UInt64)
 
   // MARK: Making one
@@ -134,8 +124,7 @@ public actor UDPEndpoint: ReactorActor {
     localAddresses = made.sockets.map(\.address)
     families = AddressFamily.allCases.filter { family in made.sockets.contains { $0.kind.serves(family) } }
     file = made.file
-    // Closing must be able to release these closures, because they may hold a reference to the endpoint. So the configuration
-    // is kept without them.
+    // Closing must be able to release these closures, because they may hold a reference to the endpoint.
     self.configuration = configuration.withoutClosures
     receiveFilter = configuration.receiveFilter
     sendFilter = configuration.sendFilter
@@ -151,7 +140,6 @@ public actor UDPEndpoint: ReactorActor {
     submit { $0.begin() }
   }
 
-  /// The multicast groups that the endpoint has joined.
   var memberships = Memberships()
 
   /// The file to remove when the endpoint is closed. It is removed once, because afterwards another endpoint may use the path.
@@ -240,16 +228,13 @@ public actor UDPEndpoint: ReactorActor {
     recheckQueues()
   }
 
-  /// Why no operation is admitted; `nil` if operations are admitted.
   var refusal: SocketError? { lifecycle.refusal }
 
-  /// Closes the endpoint if it is closing and all sends are done, and keeps it alive while handles exist.
   func recheckQueues() {
     if lifecycle.isClosing, sends.queue.isEmpty { end(EndpointLifecycle.closed) }
     keepAlive = lifecycle.handles > 0 ? self : nil
   }
 
-  /// Closes the endpoint, for any reason.
   func end(_ error: SocketError) {
     if !lifecycle.end(error) { return }
     tellDropped()
@@ -270,12 +255,10 @@ public actor UDPEndpoint: ReactorActor {
     registration.leave()
   }
 
-  /// The number of datagrams that the kernel has dropped.
   var dropped: UInt64 {
     counts.droppedAtEnd ?? core.sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
   }
 
-  /// Tells the observer how many datagrams were dropped since the last call.
   func tellDropped() {
     guard let observer = told.observer else { return }
     let dropped = dropped
@@ -285,12 +268,10 @@ public actor UDPEndpoint: ReactorActor {
     told.dropped = dropped
   }
 
-  /// Gives an operation its outcome, once.
   func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
     if operation.finish(registration, outcome) { lifecycle.handleReleased() }
   }
 
-  /// Creates the operation's suspension, unless the operation is already finished.
   func prepareToSuspend(_ operation: Operation, _ place: Place) {
     guard operation.outcome == nil else { return }
     operation.called = registration.tickTime

@@ -12,7 +12,7 @@ public struct Datagram: Sendable {
   /// Whether the datagram was longer than the endpoint's limit (``UDPEndpoint/Configuration/maximumReceiveSizeIPv4``). If so, `bytes` holds
   /// only its beginning.
   public internal(set) var isTruncated = false
-  /// What few datagrams have, kept out of line so that the others stay small.
+  /// The properties that few datagrams have, out of line so that the other datagrams stay small.
   private var box: Box?
 
   private final class Box: Sendable {
@@ -64,7 +64,6 @@ public struct Datagram: Sendable {
     }
   }
 
-  /// The metadata; `nil` if the datagram has no metadata.
   var metadata: DatagramMetadata? { box?.metadata }
 
   /// Whether it has nothing to be sent but its bytes.
@@ -79,7 +78,7 @@ public struct Datagram: Sendable {
     box = Box(metadata, box?.annotation, box?.descriptors, lacksDescriptors: lacksDescriptors)
   }
 
-  /// The descriptors that the datagram passes, or that came with it. All copies of a datagram share them.
+  /// All copies of a datagram share the descriptors.
   var descriptors: DescriptorBundle? {
     get { box?.descriptors }
     set {

@@ -4,17 +4,11 @@ internal import SocketSystem
 // reports EADDRINUSE if a directory is at the path of a socket, and ECONNREFUSED on connecting to a text file. After a call has
 // failed, this code checks what is at the address, to improve the description and, where the cause is different, the code.
 
-/// The cause of a failed call on an address, more precise than its errno.
 struct FailureCause: Equatable {
   let code: SocketError.Code
   let detail: String
 
-  /// Finds the cause; `nil` if the errno is precise enough.
-  ///
-  /// - Parameters:
-  ///   - error: The error of the system call.
-  ///   - address: The address of the call.
-  ///   - surroundings: Gives access to the state of the machine.
+  /// `nil` if the errno is precise enough.
   init?(_ error: SystemError, at address: SocketAddress, in surroundings: Surroundings = .ofThisProcess) {
     switch (error.call, address) {
     case (_, .unix(let path)) where path.isAbstract || path.isUnnamed: return nil
@@ -28,7 +22,7 @@ struct FailureCause: Equatable {
     }
   }
 
-  /// Finds the cause of a failure that has to do with no address; `nil` if the errno is precise enough.
+  /// For a failure that has to do with no address; `nil` if the errno is precise enough.
   init?(_ error: SystemError) {
     switch (error.call, error.errno) {
     case ("open", Errno.noSuchFile): self.init(.pathNotFound, "there is no file at this path")
@@ -123,11 +117,9 @@ struct FailureCause: Equatable {
 }
 
 extension FailureCause {
-  /// The state of the machine that descriptions depend on.
   struct Surroundings {
-    /// Returns the kind of file at a path; the flag says whether a symbolic link at the end of the path is followed.
+    /// The flag says whether a symbolic link at the end of the path is followed.
     var kind: (UnixPath, Bool) -> FileKind?
-    /// Returns the first port that any user may listen on.
     var lowestPort: () -> Int
     /// The effective user of this process.
     var userID: UInt32

@@ -1,6 +1,6 @@
 internal import SocketSystem
 
-/// A descriptor that is being sent through a socket. It is closed when the last reference is dropped.
+/// The descriptor is closed when the last reference is dropped.
 package final class PassedDescriptor: Sendable {
   let descriptor: OwnedDescriptor
   init(_ descriptor: consuming OwnedDescriptor) { self.descriptor = descriptor }

@@ -229,10 +229,8 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     return "\(what): \(cause)\(kernel)\(done)"
   }
 
-  /// The detail, or else what the code means.
   var cause: String { detail.isEmpty ? code.sentence : detail }
 
-  /// What stands between the operation and the address.
   private var preposition: String {
     switch operation {
     case "read", "withBytes", "receive", "PROXY header": " from"
@@ -251,7 +249,6 @@ package protocol ConnectionError: Error {
 extension SocketError: ConnectionError {}
 
 extension SocketError.Code {
-  /// The description of a code, used when there is no detail.
   fileprivate var sentence: String {
     switch self {
     case .closed: "the connection is closed on this side"
@@ -292,7 +289,6 @@ extension SocketError.Code {
     }
   }
 
-  /// Returns the code for an errno.
   init(errno: Int32) {
     self =
       switch errno {
@@ -313,7 +309,6 @@ extension SocketError.Code {
 }
 
 extension SocketError {
-  /// Creates the error for a failed system call of `operation`.
   package init(_ error: SystemError, operation: String, address: SocketAddress? = nil) {
     let code = Code(errno: error.errno)
     let cause = address.flatMap { FailureCause(error, at: $0) } ?? FailureCause(error)
@@ -321,18 +316,16 @@ extension SocketError {
     self.init(cause?.code ?? code, operation: operation, detail: detail, errno: error.errno, address: address)
   }
 
-  /// Creates the error for a failed layer above the stream. Operations throw the layer's error unchanged.
+  /// Operations throw the layer's error unchanged.
   package init(layer error: any Error, operation: String) {
     self.init(.layerFailed, operation: operation, detail: "\(error)", underlyingError: error)
   }
 
-  /// The error of the layer, if a layer failed.
   var layerError: (any Error)? { code == .layerFailed ? underlyingError : nil }
 
-  /// The error that an operation with this failure throws.
   package var thrown: any Error { layerError ?? self }
 
-  /// Returns the same error for another operation.
+  /// An error that names an address, or is about an argument, keeps its operation.
   package func during(_ operation: String) -> SocketError {
     var error = self
     if code != .invalidArgument, address == nil { error.operation = operation }

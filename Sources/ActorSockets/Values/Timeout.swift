@@ -17,11 +17,9 @@ public struct Timeout: Sendable {
 
   /// What `nanoseconds` counts from.
   enum Start: Sendable {
-    /// When the operation begins.
     case operation
-    /// When it is called.
     case call
-    /// The zero of the clock: the timeout is an instant.
+    /// The timeout is an instant.
     case clock
   }
 
@@ -108,13 +106,11 @@ public struct Timeout: Sendable {
 }
 
 extension Timeout {
-  /// Returns when the time of an operation is over, if it starts at `time`.
   package func end(startingAt time: Int64) -> Int64 { start == .clock ? nanoseconds : instant(time, plus: nanoseconds) }
 
-  /// Returns whether the timeout is an instant that has passed at `time`.
   func hasPassed(at time: @autoclosure () -> Int64) -> Bool { start == .clock && nanoseconds <= time() }
 
-  /// Returns the error of a call to connect that has no time: its deadline has passed at `time`. `nil` if it has some.
+  /// The error of a call to connect that has no time; `nil` if it has some.
   package func refusal(toConnectAt time: Int64, _ address: SocketAddress?) -> SocketError? {
     guard hasPassed(at: time) || start == .call && nanoseconds == 0 else { return nil }
     return SocketError(.timedOut, operation: "connect", detail: "not connected \(limit)", address: address)
