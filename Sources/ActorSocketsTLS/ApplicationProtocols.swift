@@ -1,12 +1,9 @@
 internal import SocketSystem
 
-/// The names of application protocols in the form of ALPN: each with its length in front (RFC 7301, section 3.1).
+/// In the form of ALPN, each name has its length in front: RFC 7301, section 3.1.
 struct ApplicationProtocols: Sendable {
   let names: [[UInt8]]
 
-  /// Checks and encodes the names.
-  ///
-  /// - Throws: `TLSError` with the code `.invalidConfiguration`.
   init(_ texts: [String]) throws(TLSError) {
     names = texts.map { Array($0.utf8) }
     guard names.allSatisfy({ !$0.isEmpty }) else {
@@ -24,9 +21,7 @@ struct ApplicationProtocols: Sendable {
 
   var encoded: [UInt8] { names.flatMap { [UInt8($0.count)] + $0 } }
 
-  /// Splits what a client offers.
-  ///
-  /// - Returns: The range of each name in `bytes`.
+  /// Returns the range of each name that a client offers.
   static func names(in bytes: Span<UInt8>) -> [Range<Int>] {
     var places: [Range<Int>] = []
     var index = 0

@@ -1,13 +1,12 @@
 internal import SocketSystem
 
-/// The identities of a server by the names that clients ask for. A client may ask for anything, so names are compared as bytes.
+/// A client may ask for any name, so names are compared as bytes.
 struct IdentityTable: Sendable {
   private var exact: [[UInt8]: TLSIdentity] = [:]
-  /// By the name behind `*.`.
+  /// By the name after `*.`.
   private var wildcards: [[UInt8]: TLSIdentity] = [:]
   let fallback: TLSIdentity?
 
-  /// - Throws: `TLSError` with the code `.invalidServerName` if a name is invalid.
   init(fallback: TLSIdentity?, named identities: [String: TLSIdentity]) throws(TLSError) {
     self.fallback = fallback
     for (pattern, identity) in identities {

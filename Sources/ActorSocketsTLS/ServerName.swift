@@ -1,15 +1,11 @@
 internal import SocketSystem
 
-/// The name or address of a server that its certificate is checked for.
 enum ServerName: Hashable, Sendable {
-  /// A host name in lower case, without a dot at its end.
+  /// In lower case, without a dot at the end.
   case host(String)
-  /// The bytes of an address in network order, and the address as text.
+  /// The bytes in network order, and the address as text.
   case address([UInt8], String)
 
-  /// Parses a host name, an IPv4 address or an IPv6 address.
-  ///
-  /// - Throws: `TLSError` with the code `.invalidServerName`.
   init(parsing text: String) throws(TLSError) {
     if let address = IPv4Address(text) {
       let value = address.rawValue
@@ -22,17 +18,14 @@ enum ServerName: Hashable, Sendable {
     }
   }
 
-  /// Parses a name or an address, or a name that has `*` in place of its first label.
-  ///
-  /// - Returns: The name or the address behind `*.`, and whether the text begins with `*.`.
-  /// - Throws: `TLSError` with the code `.invalidServerName`.
+  /// A wildcard is returned without its `*.`.
   static func pattern(_ text: String) throws(TLSError) -> (name: ServerName, isWildcard: Bool) {
     let isWildcard = text.utf8.starts(with: "*.".utf8)
     let rest = String(decoding: text.utf8.dropFirst(isWildcard ? 2 : 0), as: UTF8.self)
     return (try ServerName(parsing: rest), isWildcard)
   }
 
-  /// The text under which sessions are stored and which errors show.
+  /// Sessions are stored under this text, and errors show it.
   var text: String {
     switch self {
     case .host(let name): name
@@ -40,7 +33,7 @@ enum ServerName: Hashable, Sendable {
     }
   }
 
-  /// Removes the scope (the interface) of an address, which certificates do not contain.
+  /// Certificates do not contain the scope (the interface) of an address.
   static func withoutScope(_ text: String) -> String {
     String(decoding: text.utf8.prefix { $0 != UInt8(ascii: "%") }, as: UTF8.self)
   }

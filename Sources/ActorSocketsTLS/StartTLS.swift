@@ -79,8 +79,8 @@ extension TLSConnection {
 }
 
 extension Endpoint {
-  /// The name or address that a server's certificate must be for, as ``TLSRole/client(serverName:)`` takes it; empty if the endpoint does not
-  /// contain one.
+  /// The name or address that a server's certificate must be for, as ``TLSRole/client(serverName:)`` takes it; empty if
+  /// the endpoint does not contain a name.
   public var serverName: String {
     switch self {
     case .host(let name, _): Self.nameForPeers(name)

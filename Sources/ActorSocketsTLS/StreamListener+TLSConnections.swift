@@ -48,7 +48,6 @@ public struct TLSConnections: AsyncSequence, AsyncIteratorProtocol, Sendable {
   fileprivate let acceptor: HandshakeAcceptor<TLSConnection>
   fileprivate let timeout: Timeout?
 
-  /// The number of handshakes that run.
   var handshakes: Int { get async { await acceptor.handshakes } }
 
   /// Returns an iterator over the connections. All iterators of a sequence share its handshakes.

@@ -2,7 +2,6 @@
 enum TLSAlert {
   static func name(_ number: UInt8) -> String { names[number]?.name ?? "alert_\(number)" }
 
-  /// Describes an alert that the peer sent.
   static func sentence(_ number: UInt8) -> String {
     guard let meaning = names[number]?.meaning else { return "the peer ended the connection with an alert" }
     return "the peer ended the connection: \(meaning)"

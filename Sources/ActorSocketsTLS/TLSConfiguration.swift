@@ -41,8 +41,8 @@ public struct TLSConfiguration: Sendable {
   public var identities: [String: TLSIdentity] = [:]
   /// Chooses the certificate and key of this side before ``identities`` and ``identity`` are considered.
   ///
-  /// It gets the server's name as the client sent it, or `nil` if the client sent none. It returns `nil` to leave the
-  /// choice to those two properties. It runs in the middle of a handshake and must not block.
+  /// It gets the server's name as the client sent it, or `nil` if the client sent no name. It returns `nil` to leave
+  /// the choice to those two properties. It runs in the middle of a handshake and must not block.
   public var chooseIdentity: (@Sendable (_ serverName: String?) -> TLSIdentity?)?
   /// Whether servers ask their clients for certificates.
   ///

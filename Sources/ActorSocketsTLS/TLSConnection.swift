@@ -37,9 +37,8 @@ public actor TLSConnection: ByteStream {
 
   nonisolated let registration: Registration
   private nonisolated let peerEnd = Atomic<Bool>(false)
-  /// The transport, for the stream beneath and for `deinit`.
+  /// Used by the stream beneath and by `deinit`.
   private nonisolated let layer: ReactorBound<TLSTransport>
-  /// The queues, for the transport.
   nonisolated let boundCore: ReactorBound<StreamCore>
   var transport: TLSTransport { layer.value }
 
@@ -97,12 +96,7 @@ public actor TLSConnection: ByteStream {
     try await waitUntilOpen(place)
   }
 
-  /// Waits until the handshake is done. The connection is reset if the time for connecting as a whole passes before.
-  ///
-  /// - Parameters:
-  ///   - timeout: The time for connecting as a whole.
-  ///   - started: When connecting began, on the reactor's clock.
-  /// - Throws: `.timedOut`, and the errors of `handshake()`.
+  /// Resets the connection if the time for connecting as a whole passes first. `started` is on the reactor's clock.
   func handshake(within timeout: Timeout, startedAt started: Int64) async throws {
     let place = claimPlaceNow()
     switch transport.phase {
@@ -149,14 +143,12 @@ public actor TLSConnection: ByteStream {
   /// A line for logs: the number and the stream beneath.
   public nonisolated var description: String { "TLSConnection \(id) over \(carrier)" }
 
-  /// The `TCPConnection` beneath, or `nil`.
   nonisolated var tcpConnection: TCPConnection? { Self.tcpConnection(beneath: carrier) }
 
   private static func tcpConnection(beneath carrier: any ByteStream) -> TCPConnection? {
     carrier as? TCPConnection ?? (carrier as? TLSConnection)?.tcpConnection
   }
 
-  /// Sets the carrier and hands its stream over to the transport.
   nonisolated func attach(to core: StreamCore) {
     let transport = layer.value
     transport.setCarrier(core)

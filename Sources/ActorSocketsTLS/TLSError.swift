@@ -5,7 +5,7 @@ internal import SocketSystem
 ///
 /// Programs compare ``code``; ``description`` is for people.
 public struct TLSError: Error, Sendable, CustomStringConvertible {
-  /// All contents, in one word of memory: connections reserve room for errors but rarely have one.
+  /// One word of memory: connections reserve room for errors but rarely have one.
   private var box: Box
 
   private final class Box: Sendable {

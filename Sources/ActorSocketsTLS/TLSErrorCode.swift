@@ -54,7 +54,7 @@ extension TLSError {
 
     // The certificates and settings of a context.
 
-    /// The server has no certificate, or none for the name that the client asked for.
+    /// The server has no certificate for the name that the client asked for, or no certificate at all.
     public static let noIdentity = Code("noIdentity")
     /// The private key does not belong to the certificate.
     public static let keyMismatch = Code("keyMismatch")
@@ -105,7 +105,7 @@ extension TLSError {
 }
 
 extension TLSError.Code {
-  /// What the code means, for errors without a detail.
+  /// For errors without a detail.
   var sentence: String { Self.sentences[self] ?? "the connection failed" }
 
   private static let sentences: [TLSError.Code: String] = [

@@ -1,7 +1,7 @@
 internal import SocketSystem
 
 extension TLSIdentity {
-  /// The response of OCSP that servers staple to the certificate in handshakes that begin from now on; `nil` for none.
+  /// The response of OCSP that servers staple to the certificate in handshakes that begin from now on; `nil` for no response.
   ///
   /// A response that has expired is not stapled.
   public var staple: [UInt8]? { stapled.withLock { $0 } }
@@ -12,7 +12,7 @@ extension TLSIdentity {
   /// All copies of this identity have the same response, also those in a ``TLSContext``. So a program that renews the
   /// response keeps the identity and calls this before the old response expires. Established connections do not change.
   ///
-  /// - Parameter response: The response in DER form, at most 16 KiB; `nil` to staple none.
+  /// - Parameter response: The response in DER form, at most 16 KiB; `nil` to staple no response.
   /// - Throws: ``TLSError`` with the code `.stapleInvalid` if the response is malformed, out of date, or about other
   ///   certificates. Then the old one stays. The signature is not checked: clients verify it.
   public func replaceStaple(_ response: [UInt8]?) throws(TLSError) {
@@ -29,7 +29,6 @@ extension TLSIdentity {
 
   private func check(_ response: [UInt8]) throws(TLSError) { try Staple(response).check(for: certificate.certificate) }
 
-  /// The response, if it can be stapled now.
   var currentStaple: [UInt8]? {
     guard let staple, (try? check(staple)) != nil else { return nil }
     return staple

@@ -21,7 +21,7 @@ public struct TLSIdentity: Sendable {
   let key: PrivateKey
   /// The certificates without the first, as OpenSSL takes them.
   let chain: CertificateStack
-  /// The response of OCSP that is stapled to the certificate, shared by all copies.
+  /// All copies have the same response.
   let stapled = Locked<[UInt8]?>(nil)
 
   init(_ certificates: [Certificate], _ key: PrivateKey, from source: Source) throws(TLSError) {
@@ -134,8 +134,8 @@ public struct TLSIdentity: Sendable {
     try selfSigned(for: names, key: key, validity: validity, now: Int(realtimeNanoseconds() / 1_000_000_000))
   }
 
-  /// The same, at a time in seconds since 1970. OpenSSL must not read the clock again: time(2) is up to some milliseconds behind
-  /// clock_gettime(2), so at the end of a second the two differ.
+  /// `now` is in seconds since 1970. OpenSSL must not read the clock again: time(2) lags clock_gettime(2) by up to some
+  /// milliseconds, so at the end of a second the two differ.
   static func selfSigned(
     for names: [String], key: KeyKind = .ecdsaP256, validity: Duration, now: Int
   ) throws(TLSError) -> TLSIdentity {
@@ -145,8 +145,7 @@ public struct TLSIdentity: Sendable {
     return try TLSIdentity([certificate], key, from: .bytes)
   }
 
-  /// Returns the duration in seconds, so that it ends between 1970 and 9999. Later years have no form in a certificate: RFC 5280,
-  /// section 4.1.2.5.
+  /// The end is between 1970 and 9999, because a certificate cannot express later years: RFC 5280, section 4.1.2.5.
   private static func seconds(_ validity: Duration, since now: Int) -> Int {
     let latest = 253_402_300_799
     return Int(max(.seconds(-now), min(validity, .seconds(latest - now))).components.seconds)

@@ -2,7 +2,7 @@
 public enum TLSTrustRoots: Sendable {
   /// The roots that the system's administrator maintains: on Debian the package `ca-certificates`.
   ///
-  /// The environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other places.
+  /// The environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other locations.
   case system
   /// A file with one or more certificates, in PEM or DER form.
   ///

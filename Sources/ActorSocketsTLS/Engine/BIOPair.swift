@@ -16,26 +16,19 @@ internal import COpenSSL
 
 /// The sizes of a record, RFC 8446, section 5.
 enum TLSRecord {
-  /// The most plaintext in a record: 2^14 bytes.
   static let maximumPlaintext = 16_384
   /// The most bytes that a record adds to its plaintext: header, initialisation vector, padding and checksum.
   static let maximumOverhead = 256
 }
 
-/// Two ring buffers of ciphertext, one for each direction of one `SSL`.
 @safe struct BIOPair: ~Copyable {
-  /// SSL's half of the pair. SSL owns it.
   private let inner: OpaquePointer
-  /// The other half.
   private let outer: OpaquePointer
-  /// Whether there is ciphertext to send. If false, the output ring is empty.
   private(set) var hasOutput = false
-  /// Whether there is ciphertext that SSL has not read. If false, the input ring is empty.
   private(set) var hasInput = false
   private(set) var inputIsOver = false
   private var sizes = Sizes.first
 
-  /// The sizes of the rings, in bytes.
   private struct Sizes: Equatable {
     var input: Int
     var output: Int
@@ -44,13 +37,13 @@ enum TLSRecord {
     static let small = Sizes(input: 1_024, output: 1_024)
     /// Room for what most handshakes send at once.
     static let first = Sizes(input: 4_096, output: 4_096)
-    /// Room for the largest record. RFC 8446 limits its plaintext to 2^14 bytes.
+    /// Room for the largest record.
     static let large = Sizes(input: 17_408, output: 17_408)
     /// The largest output ring: four records go out in one system call.
     static let largestOutput = 4 * (TLSRecord.maximumPlaintext + TLSRecord.maximumOverhead)
   }
 
-  /// Makes a pair with room for a handshake. The caller passes it to an `SSL` at once: `attach(to:)`.
+  /// Until `attach(to:)` only `outer` has an owner, so the caller attaches the pair to an `SSL` at once.
   init() throws(TLSError) {
     var inner: OpaquePointer?
     var outer: OpaquePointer?
@@ -64,7 +57,6 @@ enum TLSRecord {
   // SAFETY: `outer` is freed once; SSL frees `inner`.
   deinit { unsafe BIO_free(outer) }
 
-  /// Gives SSL its half, for both directions.
   func attach(to ssl: OpaquePointer) {
     // SAFETY: `ssl` is the caller's and takes `inner` over, which is given away once.
     unsafe SSL_set_bio(ssl, inner, inner)
@@ -72,13 +64,10 @@ enum TLSRecord {
 
   // MARK: Ciphertext in
 
-  /// The number of bytes that SSL has not read yet.
   // SAFETY: `inner` is valid while SSL lives, and the owner of this value keeps SSL until it ends itself.
   var inputCount: Int { unsafe hasInput ? copenssl_BIO_pending(inner) : 0 }
 
-  /// Copies as much ciphertext into the input ring as there is room for.
-  ///
-  /// - Returns: The number of bytes copied.
+  /// Copies as much ciphertext as the input ring has room for, and returns the number of bytes copied.
   mutating func feed(_ ciphertext: Span<UInt8>) -> Int {
     if ciphertext.isEmpty || inputIsOver { return 0 }
     // SAFETY: the pointer is valid for the count during the call, which only reads.
@@ -89,7 +78,6 @@ enum TLSRecord {
     return max(0, Int(written))
   }
 
-  /// Marks the end of the ciphertext.
   mutating func endInput() {
     if inputIsOver { return }
     inputIsOver = true
@@ -99,18 +87,14 @@ enum TLSRecord {
 
   // MARK: Ciphertext out
 
-  /// The number of bytes to send.
   // SAFETY: `outer` is this value's.
   var outputCount: Int { unsafe hasOutput ? copenssl_BIO_pending(outer) : 0 }
 
-  /// The number of bytes that SSL can write before the output ring is full.
   // SAFETY: `inner` is valid while SSL lives, and the owner of this value keeps SSL until it ends itself.
   var outputRoom: Int { unsafe hasOutput ? Int(BIO_ctrl_get_write_guarantee(inner)) : sizes.output }
 
   /// Passes the ciphertext to send to `body`, one contiguous piece of the ring at a time, until `body` returns 0.
-  ///
-  /// - Parameter body: Returns how many bytes of the piece it sent.
-  /// - Returns: Whether all of the ciphertext was sent.
+  /// `body` returns how many bytes it sent. Returns whether all of the ciphertext was sent.
   mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool {
     var pending = outputCount
     while pending > 0 {
@@ -131,7 +115,7 @@ enum TLSRecord {
 
   // MARK: After calls on SSL
 
-  /// Updates `hasInput` and `hasOutput` after a call on SSL. They are stored because they are read often.
+  /// `hasInput` and `hasOutput` are stored because they are read often.
   mutating func updateAfterCall() {
     // SAFETY: both halves are this value's.
     assert(unsafe hasInput || copenssl_BIO_pending(inner) == 0, "ciphertext lies in the ring unnoticed")
@@ -139,25 +123,17 @@ enum TLSRecord {
     if hasInput { _ = updateInput() }
   }
 
-  /// Updates `hasInput` after a read.
-  ///
-  /// - Returns: Whether there is ciphertext that SSL has not read.
   mutating func updateInput() -> Bool {
     // SAFETY: `inner` is valid while SSL lives, and the owner of this value keeps SSL until it ends itself.
     hasInput = unsafe copenssl_BIO_pending(inner) > 0
     return hasInput
   }
 
-  /// Notes that SSL has written a record.
   mutating func recordWasWritten() { hasOutput = true }
 
   // MARK: Sizes
 
-  /// Enlarges rings that are too small, if both are empty.
-  ///
-  /// - Parameters:
-  ///   - input: The number of bytes of ciphertext to take in.
-  ///   - output: The number of bytes of plaintext to encrypt.
+  /// Makes room for `input` bytes of ciphertext and for the records of `output` bytes of plaintext, if both rings are empty.
   mutating func grow(input: Int = 0, output: Int = 0) {
     var wanted = sizes
     if input > sizes.input { wanted.input = Sizes.large.input }
@@ -169,7 +145,6 @@ enum TLSRecord {
     if wanted != sizes { resize(to: wanted) }
   }
 
-  /// Shrinks both rings if they are empty.
   mutating func shrink() {
     if sizes != .small { resize(to: .small) }
   }
@@ -189,6 +164,5 @@ enum TLSRecord {
 }
 
 extension TLSError {
-  /// There is no memory for a connection.
   static var outOfMemory: TLSError { TLSError(.internalError, detail: "there is no memory for a TLS connection") }
 }

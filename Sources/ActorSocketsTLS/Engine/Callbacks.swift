@@ -8,8 +8,7 @@ internal import SocketSystem
 // SAFETY (in this file): pointers that OpenSSL passes are valid during the callback, and nothing here keeps them; the
 // counts that it passes belong to them.
 
-/// Chooses the identity that a server shows to a client (`SSL_CTX_set_tlsext_servername_callback`). OpenSSL calls it
-/// before it answers, whether or not the client sent a name.
+/// `SSL_CTX_set_tlsext_servername_callback`. OpenSSL calls it on a server whether or not the client sent a name.
 func chooseIdentity(
   _ ssl: OpaquePointer?, _ alert: UnsafeMutablePointer<Int32>?, _: UnsafeMutableRawPointer?
 ) -> Int32 {
@@ -24,14 +23,12 @@ func chooseIdentity(
   return SSL_TLSEXT_ERR_ALERT_FATAL
 }
 
-/// The name that the client sent.
 func serverName(of ssl: OpaquePointer?) -> String? {
   // SAFETY: as above; the text ends with a NUL and is copied.
   unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name).map { unsafe String(cString: $0) }
 }
 
-/// Gives the connection its certificate and key (`SSL_CTX_set_cert_cb`): on a server before it answers, on a client
-/// when the server has asked for a certificate.
+/// `SSL_CTX_set_cert_cb`. OpenSSL calls it on a server before it answers, on a client when the server has asked for a certificate.
 func useIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
   // SAFETY: as above; OpenSSL takes its own references to what it is given.
   guard let ssl = unsafe ssl, let state = unsafe TLSHandshakeState.of(ssl) else { return 0 }
@@ -51,14 +48,13 @@ func useIdentity(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
 }
 
 extension TLSIdentity {
-  /// Gives the identity to an `SSL`, which takes its own references. Returns whether that succeeded.
+  /// The `SSL` takes its own references.
   // SAFETY: the pointers are valid while `self` lives.
   func isApplied(toConnection ssl: OpaquePointer) -> Bool {
     unsafe SSL_use_cert_and_key(ssl, certificate.certificate.pointer, key.pointer, chain.pointer, 1) == 1
   }
 
-  /// Gives the identity to an `SSL_CTX`, which takes its own references, for all connections made from that context.
-  /// Returns whether that succeeded.
+  /// For all connections made from that context later. The `SSL_CTX` takes its own references.
   // SAFETY: as above.
   func isApplied(toContext context: OpaquePointer) -> Bool {
     defer { OpenSSLErrors.clear() }
@@ -67,8 +63,7 @@ extension TLSIdentity {
   }
 }
 
-/// Selects the application protocol on a server (`SSL_CTX_set_alpn_select_cb`): the first of the server's own that the
-/// client offers.
+/// `SSL_CTX_set_alpn_select_cb`: chooses the first of the server's own protocols that the client offers.
 func selectProtocol(
   _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
   _ chosenLength: UnsafeMutablePointer<UInt8>?, _ offered: UnsafePointer<UInt8>?, _ length: UInt32,
@@ -92,10 +87,7 @@ func selectProtocol(
   return SSL_TLSEXT_ERR_ALERT_FATAL
 }
 
-/// Stores a session that a client can resume (`SSL_CTX_sess_set_new_cb`). With TLS 1.3 sessions arrive after the
-/// handshake.
-///
-/// - Returns: 1 if the reference passed in was taken over.
+/// `SSL_CTX_sess_set_new_cb`. With TLS 1.3 sessions arrive after the handshake. Returns 1 if it takes over the reference.
 func storeSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
   // SAFETY: as above; returning 1 takes the reference over.
   guard let state = unsafe TLSHandshakeState.of(ssl), let session = unsafe session, let name = state.serverName,
@@ -106,17 +98,16 @@ func storeSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
   return 1
 }
 
-/// Passes a line of the key log to the program (`SSL_CTX_set_keylog_callback`).
+/// `SSL_CTX_set_keylog_callback`.
 func logKey(_ ssl: OpaquePointer?, _ line: UnsafePointer<CChar>?) {
   // SAFETY: as above; the line ends with a NUL.
   guard let state = unsafe TLSHandshakeState.of(ssl), let line = unsafe line else { return }
   unsafe state.context.configuration.keyLog?(String(cString: line))
 }
 
-/// Records alerts and a server's requests for another hello or a certificate, and counts the messages without data that a
-/// peer sends after the handshake (`SSL_CTX_set_msg_callback`).
-///
-/// OpenSSL calls this several times a record, so messages of no interest are discarded before the state is looked up.
+/// `SSL_CTX_set_msg_callback`: records alerts and a server's requests for another hello or a certificate, and counts
+/// the messages without data after the handshake. OpenSSL calls it several times a record, so it discards other
+/// messages before it looks up the state.
 func observeMessage(
   _ isSent: Int32, _ version: Int32, _ kind: Int32, _ bytes: UnsafeRawPointer?, _ length: Int, _ ssl: OpaquePointer?,
   _: UnsafeMutableRawPointer?
@@ -138,7 +129,6 @@ func observeMessage(
     unsafe TLSHandshakeState.of(ssl)?.awaitsClientCertificate = true
   case SSL3_RT_HANDSHAKE where isSent == 0 && Int32(type) == SSL3_MT_CERTIFICATE:
     unsafe TLSHandshakeState.of(ssl)?.awaitsClientCertificate = false
-  // TLS 1.3: count the messages.
   case SSL3_RT_HANDSHAKE where isSent == 0 && (type == SSL3_MT_KEY_UPDATE || type == SSL3_MT_NEWSESSION_TICKET):
     guard unsafe SSL_version(ssl) == TLS1_3_VERSION else { return }
     unsafe TLSHandshakeState.of(ssl)?.countMessageWithoutData(.tooManyKeyUpdates)

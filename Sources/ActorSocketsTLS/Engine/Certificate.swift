@@ -1,25 +1,22 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// A certificate, as OpenSSL holds it (`X509`).
+/// OpenSSL's `X509`.
 final class Certificate: Sendable {
   let object: OpenSSLObject
 
   // SAFETY: the caller gives up a reference.
-  /// Takes over a reference to a certificate.
   init(owning pointer: OpaquePointer?) throws(TLSError) {
     object = try unsafe OpenSSLObject(pointer) { unsafe X509_free($0) }
   }
 
   // SAFETY: the caller's certificate lives during the call and gets one more reference.
-  /// Shares a certificate that another owner holds.
   convenience init(sharing pointer: OpaquePointer) throws(TLSError) {
     unsafe X509_up_ref(pointer)
     try unsafe self.init(owning: pointer)
   }
 
   // SAFETY: the caller's stack lives during the call, and each of its certificates gets one more reference.
-  /// Shares the certificates of a stack.
   static func shared(from stack: OpaquePointer?) -> [Certificate] {
     unsafe elements(of: stack).compactMap { unsafe try? Certificate(sharing: $0) }
   }
@@ -31,14 +28,7 @@ final class Certificate: Sendable {
 // MARK: - Reading
 
 extension Certificate {
-  /// Reads all certificates of a text in PEM form, or the only one in DER form.
-  ///
-  /// - Parameters:
-  ///   - bytes: The certificates.
-  ///   - source: Where they come from.
-  ///   - allowsUnknownBlocks: Whether a text may have blocks of unknown kinds, which are skipped.
-  /// - Returns: The certificates, at least one.
-  /// - Throws: `TLSError` with the code `.badFile`.
+  /// Returns at least one certificate: all of a text in PEM form, or the only one in DER form.
   static func read(
     _ bytes: [UInt8], from source: Source, allowsUnknownBlocks: Bool = false
   ) throws(TLSError) -> [Certificate] {
@@ -157,7 +147,6 @@ extension Certificate {
     var addresses: [String] = []
   }
 
-  /// The host names and addresses of the extension subjectAltName.
   var alternativeNames: AlternativeNames {
     var names = AlternativeNames()
     // SAFETY: the names are a copy, which is freed here after the wanted ones were copied. The type of each says which

@@ -1,11 +1,10 @@
 internal import COpenSSL
 
-/// Certificates in a stack of OpenSSL (`STACK_OF(X509)`).
+/// OpenSSL's `STACK_OF(X509)`.
 @safe final class CertificateStack: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the stack does not change after `init`.
   let pointer: OpaquePointer
 
-  /// Makes a stack that shares these certificates.
   init(_ certificates: some Sequence<Certificate>) throws(TLSError) {
     // SAFETY: each certificate gets one more reference, which the stack gives back when it is freed.
     guard let stack = unsafe OPENSSL_sk_new_null() else { throw OpenSSLErrors.take().failure() }

@@ -1,18 +1,14 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// The sessions that a client can resume, by the server's name.
-///
-/// Only sessions with trusted servers are added, and only connections of the same context take them. Removing all
-/// begins a new generation: what connections of an earlier one bring later is not added.
+/// Sessions are added only if the handshake accepted the server, and only connections of the same context take them.
+/// Removing all begins a new generation: sessions that connections of an earlier one bring later are not added.
 final class ClientSessions: Sendable {
   private let store = Locked(Store())
   private let limit: Int
   private let lifetime: Duration
 
-  /// - Parameters:
-  ///   - limit: The most sessions to keep.
-  ///   - lifetime: How long a session can be resumed. It replaces a verification for this time.
+  /// For the time `lifetime`, a resumption replaces a verification of the server.
   init(limit: Int, lifetime: Duration) {
     self.limit = limit
     self.lifetime = lifetime
@@ -20,18 +16,12 @@ final class ClientSessions: Sendable {
 
   var count: Int { store.withLock { $0.count } }
 
-  /// The number of times that all sessions were removed.
   var generation: Int { store.withLock { $0.generation } }
 
   func removeAll() { store.withLock { $0 = Store(generation: $0.generation + 1) } }
 
-  /// Stores a session. If there are too many, the name that was added first loses its sessions, or its oldest one if it is this name.
-  ///
-  /// - Parameters:
-  ///   - session: The session.
-  ///   - name: The server's name.
-  ///   - generation: The generation in which its connection was made; `nil` for the current one.
-  ///   - now: Nanoseconds of a monotonic clock.
+  /// If there are too many sessions, the name that was added first loses all of its sessions; if that is `name`, only its oldest.
+  /// `generation` is that of the session's connection; `nil` is the current one. `now` is in nanoseconds of a monotonic clock.
   func add(
     _ session: OpenSSLObject, for name: ServerName, from generation: Int? = nil, at now: Int64 = continuousNanoseconds()
   ) {
@@ -44,11 +34,9 @@ final class ClientSessions: Sendable {
     }
   }
 
-  /// Returns the newest usable session for a name, or `nil`.
-  ///
-  /// OpenSSL marks sessions as not resumable if their connection ended without close_notify. A session of TLS 1.3 is
-  /// removed because it may be used once only: otherwise an observer could tell that two connections come from the same
-  /// client (RFC 8446, appendix C.4). A session of TLS 1.2 stays.
+  /// Returns the newest usable session. OpenSSL marks a session as not resumable if its connection ended without
+  /// close_notify. A session of TLS 1.3 is removed, because it may be used only once: otherwise an observer could tell
+  /// that two connections come from the same client (RFC 8446, appendix C.4).
   func take(for name: ServerName, at now: Int64 = continuousNanoseconds()) -> OpenSSLObject? {
     store.withLock { store in
       while let session = store.newest(for: name) {
@@ -67,11 +55,10 @@ final class ClientSessions: Sendable {
 
 private struct Session {
   let object: OpenSSLObject
-  /// When the session was added, in nanoseconds of a monotonic clock.
+  /// In nanoseconds of a monotonic clock.
   let start: Int64
 }
 
-/// Sessions by name, and the order in which the names were added.
 private struct Store {
   private struct Entry {
     var sessions: [Session] = []
@@ -80,7 +67,7 @@ private struct Store {
 
   let generation: Int
   private var entries: [ServerName: Entry] = [:]
-  /// Oldest first. An entry that is gone or was replaced stays here until the list is cleaned up.
+  /// Oldest first. Entries that were removed or replaced stay here until the list is cleaned up.
   private var order: [(name: ServerName, age: Int)] = []
   private var nextAge = 0
   private(set) var count = 0
@@ -89,7 +76,6 @@ private struct Store {
 
   init(generation: Int = 0) { self.generation = generation }
 
-  /// The number of sessions, counted anew to check `count`.
   var entryCount: Int { entries.values.reduce(0) { $0 + $1.sessions.count } }
 
   mutating func add(_ session: Session, for name: ServerName) {

@@ -1,11 +1,8 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// Checks a configuration by itself. OpenSSL's own objections come later, when it gets the configuration.
+/// OpenSSL's own objections come later, when `ContextSettings` passes the configuration to it.
 enum ConfigurationCheck {
-  /// Throws if the configuration contradicts itself or has a value out of range.
-  ///
-  /// - Throws: `TLSError` with the code `.invalidConfiguration`.
   static func check(_ configuration: TLSConfiguration) throws(TLSError) {
     let versions: [TLSVersion] = [.v12, .v13]
     for version in [configuration.minimumVersion, configuration.maximumVersion] where !versions.contains(version) {
@@ -35,7 +32,7 @@ enum ConfigurationCheck {
   static func invalid(_ detail: String) -> TLSError { TLSError(.invalidConfiguration, detail: detail) }
 }
 
-/// Checks that OpenSSL knows every name in the lists of ciphers. OpenSSL by itself ignores names that it does not know.
+/// OpenSSL ignores names of ciphers that it does not know, so this checks them one by one.
 enum CipherLists {
   static func check(_ configuration: TLSConfiguration) throws(TLSError) {
     OpenSSLErrors.clear()
@@ -75,8 +72,7 @@ enum CipherLists {
     }
   }
 
-  /// The names in a list in the notation of openssl-ciphers(1), without the excluded ones: an unknown cipher may be
-  /// excluded.
+  /// The notation is that of openssl-ciphers(1). Leaves out the excluded names, which may be unknown.
   static func ciphers(in list: String) -> [String] {
     list.split { $0 == ":" || $0 == "," || $0 == " " || $0 == ";" }.flatMap { word -> [String] in
       guard let first = word.first, first != "@", first != "!", first != "-" else { return [] }

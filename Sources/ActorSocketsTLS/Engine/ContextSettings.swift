@@ -1,7 +1,6 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// Makes the `SSL_CTX` of clients and of servers from a checked configuration.
 struct ContextSettings {
   /// 112 bits: RSA keys of 2048 bits or more, no SHA-1 in signatures (SSL_CTX_set_security_level(3)). This is Debian's
   /// default; setting it makes it the same everywhere. `@SECLEVEL=1` in the configuration's ciphers lowers it.
@@ -67,9 +66,8 @@ struct ContextSettings {
     return context
   }
 
-  /// Whether servers resume sessions. A closure that decides about clients is asked after the handshake, in which
-  /// tickets would already have been sent. A refused client must not have a ticket, so a server with such a closure
-  /// sends none.
+  /// A closure that decides about clients is asked after the handshake, in which tickets would already have been sent.
+  /// A refused client must not have a ticket, so a server with such a closure resumes no sessions.
   private var resumes: Bool {
     if case .custom = configuration.verification, configuration.clientCertificates != .none { return false }
     return configuration.allowsResumption
@@ -83,7 +81,6 @@ struct ContextSettings {
     }
   }
 
-  /// Makes the settings that clients and servers share.
   private func makeCommon() throws(TLSError) -> OpenSSLObject {
     OpenSSLErrors.clear()
     // SAFETY: as above.
@@ -137,7 +134,6 @@ struct ContextSettings {
     }
   }
 
-  /// Whether a cipher of the list needs Diffie-Hellman parameters on a server.
   private func hasDHE(_ pointer: OpaquePointer) -> Bool {
     // SAFETY: as above; the stack belongs to the context.
     unsafe elements(of: SSL_CTX_get_ciphers(pointer)).contains { unsafe SSL_CIPHER_get_kx_nid($0) == NID_kx_dhe }
@@ -147,14 +143,12 @@ struct ContextSettings {
     TLSError(.invalidConfiguration, detail: detail, reason: OpenSSLErrors.take().text)
   }
 
-  /// The most authorities that a server names to its clients, and the most bytes of their names.
   static let mostNamedRoots = 64
   static let mostBytesOfNamedRoots = 16_384
 
-  /// Names the accepted authorities to clients, so that a client with several certificates shows the right one.
-  ///
-  /// All are named, or none: a client shows no certificate of an authority that is missing among the named ones. The
-  /// system's roots would be too many for a handshake, and a message with very long names could not be sent.
+  /// Names the accepted authorities, so that a client with several certificates shows the right one. All are named, or
+  /// no name is sent: a client shows no certificate of an authority that the list lacks. The system's roots would be
+  /// too many for a handshake, and a message with very long names could not be sent.
   private func nameRoots(to pointer: OpaquePointer) throws(TLSError) {
     // SAFETY: as above; the names belong to the roots.
     guard configuration.clientCertificates != .none, !trust.trustsSystem else { return }

@@ -1,14 +1,9 @@
 internal import COpenSSL
 
-/// The encoding of objects as bytes: DER, X.690.
+/// X.690.
 enum DER {
-  /// Reads an object.
-  ///
-  /// - Parameters:
-  ///   - bytes: The object.
-  ///   - decode: The function of OpenSSL that reads it, which moves the pointer behind what it has read.
-  /// - Returns: The object, which the caller owns, or `nil` if the bytes are malformed; and whether nothing follows it. If
-  ///   it is `nil`, OpenSSL's errors say why.
+  /// `decode` is one of OpenSSL's `d2i` functions. Returns an object that the caller owns, or `nil` with the reason in
+  /// the error queue; and whether no bytes follow the object.
   static func read(
     _ bytes: [UInt8], _ decode: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> OpaquePointer?
   ) -> (object: OpaquePointer?, isWhole: Bool) {

@@ -1,7 +1,6 @@
 internal import COpenSSL
 
 enum Digest {
-  /// The SHA-256 hash of the bytes.
   static func sha256(_ bytes: [UInt8]) -> [UInt8] {
     // SAFETY: the memory has room for the hash's 32 bytes, and the input is valid for the call.
     unsafe [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { memory, initialized in
@@ -13,7 +12,6 @@ enum Digest {
 }
 
 enum RandomBytes {
-  /// Returns cryptographically secure random bytes.
   static func make(_ count: Int) throws(TLSError) -> [UInt8] {
     var isDone: Int32 = 0
     // SAFETY: the memory has room for the requested number of bytes.

@@ -1,9 +1,7 @@
 internal import COpenSSL
 
-/// The contents of the thread's error queue.
-///
-/// Each entry has a library and a reason. The first entry is nearest to the cause; each later one failed because of the
-/// one before it.
+/// The contents of the thread's error queue. The first entry is nearest to the cause; each later one failed because of
+/// the one before it.
 struct OpenSSLErrors {
   struct Entry {
     let library: Int32
@@ -13,7 +11,6 @@ struct OpenSSLErrors {
 
   let entries: [Entry]
 
-  /// Removes and returns all entries of this thread's queue.
   static func take() -> OpenSSLErrors {
     var entries: [Entry] = []
     while true {
@@ -28,8 +25,7 @@ struct OpenSSLErrors {
     }
   }
 
-  /// Empties the queue, so that later entries belong to the next call. The code that calls OpenSSL does this before the
-  /// call.
+  /// The code that calls OpenSSL does this before the call, so that later entries belong to the call.
   static func clear() {
     isReady
     // The queue is nearly always empty, and a look is cheaper than clearing all of its entries.
@@ -37,17 +33,15 @@ struct OpenSSLErrors {
   }
 
   /// Keeps OpenSSL from freeing its data in exit(3). Reactors and tasks still run then, and one that released a
-  /// connection would use freed memory. The data goes with the process.
+  /// connection would use freed memory.
   private static let isReady: Void = { _ = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) }()
 
-  /// OpenSSL's text for the first failure.
   var text: String { entries.first?.text ?? "" }
 
   func contains(library: Int32, reason: Int32) -> Bool {
     entries.contains { $0.library == library && $0.reason == reason }
   }
 
-  /// Whether a call failed because OpenSSL does not have an algorithm.
   var lacksAlgorithm: Bool { contains(library: Int32(ERR_LIB_EVP), reason: copenssl_ERR_R_UNSUPPORTED) }
 
   /// An error for a call that fails only if memory runs out.

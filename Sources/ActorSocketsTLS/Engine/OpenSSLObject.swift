@@ -1,9 +1,6 @@
 internal import COpenSSL
 
-/// One reference to an object of OpenSSL.
-///
-/// For objects that do not change any more, so that any thread may use them. OpenSSL counts their references
-/// atomically.
+/// A reference to an object that does not change any more, so that any thread may use it. OpenSSL counts the references atomically.
 @safe final class OpenSSLObject: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the pointer never changes, and its object is only read, which OpenSSL allows on any
   // number of threads.
@@ -11,7 +8,7 @@ internal import COpenSSL
   private let release: @Sendable (OpaquePointer) -> Void
 
   // SAFETY: the caller gives up one reference, and `release` gives it back, once.
-  /// Takes over a reference to `pointer`. Throws if `pointer` is nil because memory ran out.
+  /// Throws if `pointer` is nil because memory ran out.
   init(_ pointer: OpaquePointer?, _ release: @escaping @Sendable (OpaquePointer) -> Void) throws(TLSError) {
     guard let pointer = unsafe pointer else { throw OpenSSLErrors.take().failure() }
     unsafe self.pointer = pointer
@@ -22,7 +19,7 @@ internal import COpenSSL
   deinit { unsafe release(pointer) }
 }
 
-/// Returns the elements of a stack of OpenSSL (`STACK_OF`), which keeps them.
+/// The stack (`STACK_OF`) keeps its elements.
 // SAFETY: the caller's stack holds pointers and lives during the call.
 func elements(of stack: OpaquePointer?) -> [OpaquePointer] {
   guard let stack = unsafe stack else { return unsafe [] }
@@ -33,7 +30,7 @@ func elements(of stack: OpaquePointer?) -> [OpaquePointer] {
   return unsafe elements
 }
 
-/// Calls `body` with a BIO that reads `bytes`. Afterwards the error queue holds only the errors of that.
+/// Afterwards the error queue holds only the errors of `body`.
 func withBIO<Result>(
   reading bytes: [UInt8], _ body: (OpaquePointer) throws(TLSError) -> Result
 ) throws(TLSError) -> Result {
@@ -49,7 +46,6 @@ func withBIO<Result>(
   return try unsafe body(bio)
 }
 
-/// Returns the bytes that `body` writes into a BIO.
 func written(by body: (OpaquePointer) -> Void) -> [UInt8] {
   // SAFETY: the memory belongs to the BIO and is copied before the BIO is freed.
   guard let bio = unsafe BIO_new(BIO_s_mem()) else { return [] }
@@ -61,10 +57,8 @@ func written(by body: (OpaquePointer) -> Void) -> [UInt8] {
   return unsafe UnsafeRawBufferPointer(start: data, count: count).map { $0 }
 }
 
-/// Returns the bytes that one of OpenSSL's `i2d` functions produces.
-///
-/// - Parameter encode: Calls the function, with the position where the bytes go, or with `nil` to get their number.
-/// - Returns: The bytes; empty if the function fails.
+/// `encode` calls one of OpenSSL's `i2d` functions: with `nil` to get the number of bytes, then with the position for
+/// them. Returns no bytes if the function fails.
 func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32) -> [UInt8] {
   // SAFETY: the function writes the number of bytes that it returned, into memory of that size, and moves our copy of
   // the pointer.

@@ -1,17 +1,13 @@
 internal import SocketSystem
 
-/// The text form of certificates and keys (RFC 7468), as far as OpenSSL does not handle it.
+/// RFC 7468, as far as OpenSSL does not handle it.
 enum PEM {
-  /// Whether the bytes contain the beginning of a PEM block.
   static func isPEM(_ bytes: [UInt8]) -> Bool { contains("-----BEGIN ", bytes) }
 
-  /// Whether the bytes contain a PEM block that is labelled as a private key.
   static func hasPrivateKey(_ bytes: [UInt8]) -> Bool { contains("PRIVATE KEY-----", bytes) }
 
-  /// Finds a block that no reader of this module knows. OpenSSL skips it silently, and its certificates would be missing.
-  ///
-  /// - Parameter bytes: A text in PEM form.
-  /// - Returns: The fault, as a clause about the text; `nil` if all blocks are known.
+  /// Finds a block that no reader of this module knows. OpenSSL skips it silently, and its certificates would be
+  /// missing. Returns a clause about the text.
   static func unknownBlock(in bytes: [UInt8]) -> String? {
     var number = 0
     var isOpen = false
@@ -34,8 +30,7 @@ enum PEM {
   private static let beginning = Array("-----BEGIN ".utf8)
   private static let end = Array("-----END ".utf8)
 
-  /// Returns the label of a line that begins after `-----BEGIN `, and whether a reader of this module knows it. The text of
-  /// a known label is empty.
+  /// The text of a known label is empty.
   private static func label(of line: ArraySlice<UInt8>) -> (text: String, isKnown: Bool) {
     let dashes = Array("-----".utf8)
     let trimmed = line.reversed().drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }.reversed()
@@ -53,7 +48,7 @@ enum PEM {
   ].map { Array($0.utf8) }
   private static let endings = ["PRIVATE KEY", "PUBLIC KEY", "PARAMETERS"].map { Array($0.utf8) }
 
-  /// The name of the cipher of a key that is encrypted in the form that PKCS#8 replaced, or `nil`.
+  /// The cipher of a key that is encrypted in the form that PKCS#8 replaced.
   static func cipher(in bytes: [UInt8]) -> String? {
     let field = Array("DEK-Info: ".utf8)
     guard let start = bytes.indices.first(where: { bytes[$0] == field[0] && bytes[$0...].starts(with: field) }) else {

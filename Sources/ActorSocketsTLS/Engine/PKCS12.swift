@@ -1,10 +1,8 @@
 internal import COpenSSL
 
-/// A file that holds a key and its certificates, encrypted as a whole: PKCS#12, RFC 7292.
+/// RFC 7292.
 enum PKCS12 {
-  /// Reads the key and its certificates.
-  ///
-  /// - Returns: The certificates, beginning with the key's own, and the key.
+  /// The certificates begin with the key's own.
   static func read(
     _ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?
   ) throws(TLSError) -> ([Certificate], PrivateKey) {
@@ -21,8 +19,7 @@ enum PKCS12 {
     return try unsafe contents(of: file, passphrase: text, source)
   }
 
-  /// The passphrase that opens the file. A missing passphrase and an empty one mean the same, but files encode them
-  /// differently.
+  /// A missing passphrase and an empty one mean the same, but files encode them differently.
   private static func passphrase(
     opening file: OpaquePointer, _ answer: String?, _ source: Source
   ) throws(TLSError) -> String? {
@@ -67,8 +64,8 @@ enum PKCS12 {
     return (ordered(ownedCertificate, rest), ownedKey)
   }
 
-  /// Puts each certificate behind the one that it has signed, because such files have no order. Certificates outside of
-  /// the chain are left out.
+  /// Orders the certificates so that each follows the one that it signed, because such files have no order.
+  /// Certificates outside of the chain are left out.
   static func ordered(_ own: Certificate, _ others: [Certificate]) -> [Certificate] {
     var chain = [own]
     var rest = others

@@ -1,11 +1,10 @@
 internal import COpenSSL
 
-/// A private key, as OpenSSL holds it (`EVP_PKEY`).
+/// OpenSSL's `EVP_PKEY`.
 final class PrivateKey: Sendable {
   let object: OpenSSLObject
 
   // SAFETY: the caller gives up a reference.
-  /// Takes over a reference to a key.
   init(owning pointer: OpaquePointer?) throws(TLSError) {
     object = try unsafe OpenSSLObject(pointer) { unsafe EVP_PKEY_free($0) }
   }
@@ -13,7 +12,6 @@ final class PrivateKey: Sendable {
   // SAFETY: the pointer is used while `self` lives; a caller that keeps it takes its own reference.
   var pointer: OpaquePointer { unsafe object.pointer }
 
-  /// Reads a key in PEM or DER form. Asks for the passphrase if the key is encrypted.
   convenience init(_ bytes: [UInt8], from source: Source, _ passphrase: (() -> String?)?) throws(TLSError) {
     let prompt = PassphrasePrompt(passphrase)
     let found = try unsafe Self.read(bytes, prompt)
@@ -38,7 +36,6 @@ final class PrivateKey: Sendable {
     return source.badFile("has a private key that cannot be read", reason: errors.text)
   }
 
-  /// Whether the key is encrypted with a cipher that OpenSSL does not have, in the form that names it in plain text.
   private static func lacksCipher(_ bytes: [UInt8]) -> Bool {
     guard let name = PEM.cipher(in: bytes) else { return false }
     defer { OpenSSLErrors.clear() }
@@ -60,26 +57,21 @@ final class PrivateKey: Sendable {
   }
 }
 
-/// Asks the program for a passphrase when OpenSSL needs one.
-///
 /// OpenSSL always gets this callback: without a callback it would ask at the terminal.
 final class PassphrasePrompt {
   private let closure: (() -> String?)?
   private(set) var wasAsked = false
-  /// Whether the program was asked and gave a passphrase.
   var answered: Bool { answer != nil }
   private var answer: [UInt8]?
 
   init(_ closure: (() -> String?)?) { self.closure = closure }
 
-  /// The passphrase. The program is asked once.
   func ask() -> [UInt8]? {
     if !wasAsked { answer = closure?().map { Array($0.utf8) } }
     wasAsked = true
     return answer
   }
 
-  /// Why the key could not be read after the program was asked.
   func failure(_ source: Source, reason: String) -> TLSError {
     let clause =
       answer == nil ? "is encrypted, and no passphrase was given" : "is encrypted, and the passphrase is wrong"
@@ -87,7 +79,7 @@ final class PassphrasePrompt {
   }
 }
 
-/// Gives OpenSSL the passphrase (`pem_password_cb`).
+/// `pem_password_cb`.
 private func answerPassphrase(
   _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int32, _ isWriting: Int32, _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
@@ -103,8 +95,7 @@ private func answerPassphrase(
 // MARK: - Keys with their certificates
 
 extension PrivateKey {
-  /// Checks that this is the key of the first certificate and that both are strong enough. Otherwise the handshake
-  /// would fail.
+  /// Refuses certificates and a key with which every handshake would fail.
   func check(belongsTo certificates: [Certificate], from source: Source) throws(TLSError) {
     guard let own = certificates.first else { throw source.badFile("has no certificate") }
     guard matches(own) else {
@@ -120,11 +111,10 @@ extension PrivateKey {
     try checkStrength(with: certificates, from: source)
   }
 
-  /// The curves of keys that TLS 1.3 has signatures for, in OpenSSL's names and in those of NIST: RFC 8446, section
-  /// 4.2.3.
+  /// The curves that TLS 1.3 has signatures for (RFC 8446, section 4.2.3), in OpenSSL's names and in those of NIST.
   private static let curves = ["prime256v1", "secp384r1", "secp521r1", "P-256", "P-384", "P-521"]
 
-  /// Checks that TLS can use this kind of key. OpenSSL takes others, too, and then fails every handshake.
+  /// OpenSSL accepts other kinds of key, too, and then fails every handshake.
   private func checkKind(from source: Source) throws(TLSError) {
     // SAFETY: the key lives during the calls, which write no more than there is room for, and a NUL.
     let kinds: [String] = ["DSA", "SM2"]
@@ -147,7 +137,6 @@ extension PrivateKey {
     return unsafe X509_check_private_key(certificate.pointer, pointer) == 1
   }
 
-  /// Tries key and certificates on a temporary context.
   private func checkStrength(with certificates: [Certificate], from source: Source) throws(TLSError) {
     // SAFETY: the context is freed here and takes its own references to what it is given.
     guard let trial = unsafe SSL_CTX_new(TLS_method()) else { throw OpenSSLErrors.take().failure() }

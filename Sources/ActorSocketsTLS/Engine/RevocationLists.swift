@@ -1,29 +1,24 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// The revocation lists of a context. They are replaced as a whole, so a verification sees the old ones or the new
-/// ones.
+/// The lists are replaced as a whole, so a verification sees the old ones or the new ones.
 final class RevocationStore: Sendable {
   private let lists: Locked<RevocationLists>
 
-  /// Reads the lists.
   init(_ revocation: TLSRevocation) throws(TLSError) { lists = Locked(try RevocationLists(revocation)) }
 
-  /// The lists for a verification that begins now. Any thread.
   var current: RevocationLists { lists.withLock { $0 } }
 
-  /// Reads other lists. If that fails, the old ones stay.
+  /// If that fails, the old lists stay.
   func replace(_ revocation: TLSRevocation) throws(TLSError) {
     let new = try RevocationLists(revocation)
     lists.withLock { $0 = new }
   }
 }
 
-/// Revocation lists that were read, as a stack of OpenSSL (`STACK_OF(X509_CRL)`).
-///
-/// The stack does not change after `init`. OpenSSL sorts the entries of a list on first use, under a lock of that list.
+/// OpenSSL's `STACK_OF(X509_CRL)`, which does not change after `init`. OpenSSL sorts the entries of a list on first
+/// use, under a lock of that list.
 final class RevocationLists: Sendable {
-  /// Where the lists came from.
   let revocation: TLSRevocation
   private let stack: OpenSSLObject
 
@@ -43,7 +38,6 @@ final class RevocationLists: Sendable {
     }
   }
 
-  /// The number of lists.
   // SAFETY: the stack is this value's.
   var count: Int { max(0, Int(unsafe OPENSSL_sk_num(stack.pointer))) }
 
@@ -89,12 +83,6 @@ final class RevocationLists: Sendable {
 
   // MARK: Verifying
 
-  /// Runs a verification that checks the certificates against the lists.
-  ///
-  /// - Parameters:
-  ///   - store: The verification's context.
-  ///   - verify: Runs it.
-  /// - Returns: The result of `verify`.
   func withLists(on store: OpaquePointer, _ verify: () -> Bool) -> Bool {
     // SAFETY: the caller's context lives during the call, and so do the lists; afterwards the context has no lists.
     guard case .crls(_, let scope) = revocation else { return verify() }
@@ -107,10 +95,8 @@ final class RevocationLists: Sendable {
   }
 }
 
-/// Lets a verification continue if there is no usable list for a trust root (`X509_STORE_CTX_set_verify_cb`).
-///
-/// A trust root is trusted because the program says so, and what issued it may not be in the chain. If there is a list
-/// and the root is on it, it is refused all the same.
+/// `X509_STORE_CTX_set_verify_cb`: continues the verification if there is no usable list for a trust root. The program
+/// trusts the root, and the root's issuer may not be in the chain. A root that is on a list is refused all the same.
 private func excuseTrustRoot(_ isGood: Int32, _ store: OpaquePointer?) -> Int32 {
   // SAFETY: OpenSSL passes the verification's context, which lives during the callback.
   guard isGood == 0, let store = unsafe store else { return isGood }
@@ -120,8 +106,7 @@ private func excuseTrustRoot(_ isGood: Int32, _ store: OpaquePointer?) -> Int32 
   return 1
 }
 
-/// Whether the certificate under verification is a trust root: the last of the chain, or one that was given as a root
-/// although the peer sent its issuer, too.
+/// A trust root is the last certificate of the chain, or one that was given as a root although the peer sent its issuer, too.
 private func isAtTrustRoot(_ store: OpaquePointer) -> Bool {
   // SAFETY: as above; the connection, if there is one, lives during the verification.
   let last = unsafe OPENSSL_sk_num(X509_STORE_CTX_get0_chain(store)) - 1
@@ -134,6 +119,6 @@ private func isAtTrustRoot(_ store: OpaquePointer) -> Bool {
 }
 
 extension TLSError.Code {
-  /// Whether the certificate may be good, and only the list to check it against is missing or out of date.
+  /// The certificate may be good: only the list to check it against is missing or out of date.
   var isAboutMissingList: Bool { self == .revocationUnknown || self == .revocationListExpired }
 }

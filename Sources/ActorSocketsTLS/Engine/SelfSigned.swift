@@ -1,7 +1,6 @@
 internal import COpenSSL
 
 extension PrivateKey {
-  /// Generates a key.
   convenience init(generating kind: TLSIdentity.KeyKind) throws(TLSError) {
     OpenSSLErrors.clear()
     // SAFETY: the new key is passed to its owner at once.
@@ -13,9 +12,7 @@ extension PrivateKey {
 }
 
 extension Certificate {
-  /// Makes a certificate that its own key signs, for servers and clients.
-  ///
-  /// It is not an authority's certificate: a peer that trusts it does not trust other certificates that its key signs.
+  /// A peer that trusts this certificate does not trust others that its key signs, because it is not an authority's.
   /// Both times are in seconds since 1970, and at most in the year 9999.
   convenience init(
     selfSignedWith key: PrivateKey, for names: [String], notBefore: Int, notAfter: Int
@@ -42,7 +39,7 @@ extension Certificate {
     guard unsafe X509_sign(pointer, key.pointer, EVP_sha256()) > 0 else { throw OpenSSLErrors.take().failure() }
   }
 
-  /// The names in the notation of x509v3_config(5). They were checked, so they contain no comma.
+  /// In the notation of x509v3_config(5). The names were checked, so they contain no comma.
   private static func alternativeNames(_ names: [String]) throws(TLSError) -> String {
     var parts: [String] = []
     for name in names {
@@ -64,7 +61,6 @@ extension Certificate {
     return unsafe BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate)) != nil
   }
 
-  /// Gives subject and issuer the same name.
   private static func setSubjectAndIssuer(_ certificate: OpaquePointer, _ commonName: String) -> Bool {
     // SAFETY: the name is freed here after it was copied; the certificate is the caller's.
     guard let name = unsafe X509_NAME_new() else { return false }

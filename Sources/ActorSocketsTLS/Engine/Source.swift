@@ -2,12 +2,10 @@ internal import ActorSockets
 internal import EpollReactor
 internal import SocketSystem
 
-/// The origin of certificates and keys, as errors name it.
 enum Source {
   case file(String)
   case bytes
 
-  /// The name at the beginning of a sentence.
   var name: String {
     switch self {
     case .file(let path): AddressError.quote(path)
@@ -15,14 +13,10 @@ enum Source {
     }
   }
 
-  /// The most bytes to read from a file: more than any file of certificates has, and little enough to hold in memory.
+  /// More than any file of certificates has, and little enough to hold in memory.
   private static let limit = 32 << 20
 
-  /// Returns the contents of the file. Those of a pipe are everything up to its end.
-  ///
-  /// - Parameter pipeTimeout: How long the calling thread waits for the end of a pipe.
-  /// - Returns: The contents.
-  /// - Throws: `TLSError` with the code `.badFile`.
+  /// A pipe is read up to its end. The calling thread waits for it for up to `pipeTimeout`; a reactor's thread does not wait.
   func read(pipeTimeout: Duration = .seconds(10)) throws(TLSError) -> [UInt8] {
     guard case .file(let path) = self else { return [] }
     guard !path.isEmpty, !path.utf8.contains(0) else { throw badFile("is not a path") }
@@ -40,9 +34,7 @@ enum Source {
     }
   }
 
-  /// Returns the contents of a file among others; `nil` if it cannot be read.
-  ///
-  /// - Throws: `TLSError` with the code `.badFile` if no descriptor is free.
+  /// Returns `nil` if the file cannot be read; throws only if no descriptor is free.
   func readIfPossible() throws(TLSError) -> [UInt8]? {
     guard case .file(let path) = self, !path.isEmpty, !path.utf8.contains(0) else { return nil }
     do throws(SystemError) {
@@ -53,7 +45,6 @@ enum Source {
     }
   }
 
-  /// Reads a file, or a pipe if there is time for one.
   private static func contents(of path: String, pipeTimeout: Duration? = nil) throws(SystemError) -> [UInt8] {
     let file = try OwnedDescriptor.openForReading(path)
     if let pipeTimeout, try file.isPipe() { return try readPipe(file, pipeTimeout) }
@@ -69,7 +60,6 @@ enum Source {
     throw SystemError(call: "", errno: Errno.messageTooLong)
   }
 
-  /// Makes the error of a directory that cannot be read.
   func unreadableDirectory(_ error: SystemError) -> TLSError {
     badFile("cannot be read as a directory: \(SystemError.message(error.errno))")
   }
@@ -94,7 +84,6 @@ enum Source {
     throw SystemError(call: "read", errno: Errno.messageTooLong)
   }
 
-  /// Makes an error about the source with the code `.badFile`.
   func badFile(_ clause: String, reason: String = "") -> TLSError {
     TLSError(.badFile, detail: "\(name) \(clause)", reason: reason)
   }

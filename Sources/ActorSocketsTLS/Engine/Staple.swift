@@ -1,22 +1,19 @@
 internal import COpenSSL
 
-/// A response of OCSP about one certificate: RFC 6960. A server staples it to its certificate: RFC 6066, section 8.
-///
-/// A response is verified with the issuer of the certificate, which the chain has verified before. It must be signed by
-/// that issuer, or by a responder whose certificate this issuer signed for that purpose: RFC 6960, section 4.2.2.2.
+/// A response of OCSP about one certificate (RFC 6960), which a server staples to that certificate (RFC 6066, section
+/// 8). It must be signed by the certificate's issuer, which the chain has verified before, or by a responder whose
+/// certificate this issuer signed for that purpose: RFC 6960, section 4.2.2.2.
 struct Staple: ~Copyable {
-  /// The most bytes of a response: as many as OpenSSL accepts with TLS 1.2.
+  /// In bytes: as many as OpenSSL accepts with TLS 1.2.
   static let limit = 16_384
-  /// By how much clocks may differ: seconds.
+  /// The most seconds by which clocks may differ.
   static let clockSkew = 300
-  /// How old a response may be that does not say when the next one comes: seconds.
+  /// The most seconds that a response may be old if it does not say when the next one comes.
   static let longestAge = 24 * 60 * 60
 
   private let response: OpenSSLObject
 
-  /// Reads a response in DER form. Only its form is checked.
-  ///
-  /// - Throws: `TLSError` with the code `.stapleInvalid`.
+  /// Checks only the form of the response.
   init(_ bytes: [UInt8]) throws(TLSError) {
     guard bytes.count <= Self.limit else {
       throw Self.invalid("has \(bytes.count) bytes, and \(Self.limit) are the limit")
@@ -36,10 +33,8 @@ struct Staple: ~Copyable {
     response = try unsafe OpenSSLObject(basic) { unsafe OCSP_BASICRESP_free($0) }
   }
 
-  /// What the response says about a certificate.
   private struct Answer {
     let status: Int32
-    /// Whether it is the time for it.
     let isCurrent: Bool
 
     // SAFETY: the caller's times live during the call.
@@ -56,14 +51,8 @@ struct Staple: ~Copyable {
 
   // MARK: Verifying
 
-  /// Throws unless the response is a current one about this certificate that says that it is good, signed by its issuer
-  /// or for it.
-  ///
-  /// - Parameters:
-  ///   - certificate: The certificate.
-  ///   - issuer: Its issuer, which the caller has verified.
-  /// - Throws: `TLSError`: `.stapleInvalid`, `.revoked`, or `.revocationUnknown` if the issuer does not know the
-  ///   certificate.
+  /// Throws `.stapleInvalid`, `.revoked`, or `.revocationUnknown` if the issuer does not know the certificate. The
+  /// caller has verified `issuer`.
   func verify(for certificate: Certificate, by issuer: Certificate) throws(TLSError) {
     try verifySignature(issuer)
     switch try Self.status(answer(about: certificate, by: issuer)) {
@@ -77,10 +66,7 @@ struct Staple: ~Copyable {
     }
   }
 
-  /// Throws unless the response is a current one about a certificate with this serial number. A server does not verify
-  /// it further.
-  ///
-  /// - Throws: `TLSError` with the code `.stapleInvalid`.
+  /// A server checks only that its response is current and has the certificate's serial number.
   func check(for certificate: Certificate) throws(TLSError) { _ = try Self.status(answer(about: certificate)) }
 
   private static func status(_ answer: Answer?) throws(TLSError) -> Int32 {
@@ -89,8 +75,6 @@ struct Staple: ~Copyable {
     return answer.status
   }
 
-  /// Verifies the signature with the issuer, or with a certificate in the response that the issuer signed for this
-  /// purpose.
   private func verifySignature(_ issuer: Certificate) throws(TLSError) {
     OpenSSLErrors.clear()
     // SAFETY: the store belongs to this function, and the stack lives during the call.
@@ -108,7 +92,7 @@ struct Staple: ~Copyable {
     OpenSSLErrors.clear()
   }
 
-  /// The answer about a certificate of this issuer. A response names the issuer by its hash, which is one of these.
+  /// A response names the issuer by its hash, which is one of these.
   private func answer(about certificate: Certificate, by issuer: Certificate) -> Answer? {
     // SAFETY: the digests are static; the name of the certificate is freed here; the times belong to the response.
     for digest in ["SHA1", "SHA256", "SHA384", "SHA512"] {
@@ -127,7 +111,6 @@ struct Staple: ~Copyable {
     return nil
   }
 
-  /// The answer about a certificate with the same serial number.
   private func answer(about certificate: Certificate) -> Answer? {
     // SAFETY: what is found belongs to the response or the certificate, which live during the call.
     let wanted = unsafe X509_get0_serialNumber(certificate.pointer)
@@ -151,8 +134,7 @@ struct Staple: ~Copyable {
 }
 
 extension Certificate {
-  /// Whether the certificate says that its server always staples a response (the TLS feature `status_request`: RFC
-  /// 7633).
+  /// Whether the certificate says that its server always staples a response: the TLS feature `status_request`, RFC 7633.
   var mustStaple: Bool {
     // SAFETY: the features are a copy, which is freed here.
     defer { OpenSSLErrors.clear() }

@@ -9,7 +9,6 @@ internal import COpenSSL
 //
 // SAFETY (in this file): OpenSSL passes the connection, which lives during the callback.
 
-/// Staples the identity's response if it has a current one.
 func stapleResponse(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
   // SAFETY: as above; the bytes live during the call, which copies them.
   guard let ssl = unsafe ssl, let response = unsafe TLSHandshakeState.of(ssl)?.identity?.currentStaple else {
@@ -19,9 +18,7 @@ func stapleResponse(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32
   return isDone ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK
 }
 
-/// Verifies the server's response, or finds out whether it may be missing.
-///
-/// - Returns: 1 if the handshake continues, 0 if it fails, with the alert bad_certificate_status_response.
+/// Returns 0 to fail the handshake with the alert bad_certificate_status_response.
 func verifyStaple(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
   // SAFETY: as above.
   guard let ssl = unsafe ssl, let state = unsafe TLSHandshakeState.of(ssl) else { return -1 }

@@ -1,11 +1,9 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// Where OpenSSL looks for the certificates that the system's administrator maintains.
-///
-/// If there are no certificates, OpenSSL does not report that. It then trusts no certificate.
+/// OpenSSL does not report that the system has no roots. It then trusts no certificate.
 enum SystemRoots {
-  /// Why there are no roots of the system to trust; `nil` if there are some.
+  /// `nil` if the system has a root.
   static var obstacle: TLSError? {
     do throws(TLSError) {
       if try exist() { return nil }
@@ -16,9 +14,7 @@ enum SystemRoots {
       .noTrustRoots, detail: "the system has no trust roots in \(paths); install the package ca-certificates")
   }
 
-  /// Returns whether the system has at least one root.
-  ///
-  /// - Throws: `TLSError` with the code `.badFile` if no descriptor is free.
+  /// Throws only if no descriptor is free.
   private static func exist() throws(TLSError) -> Bool {
     if let contents = try Source.file(file).readIfPossible(), PEM.isPEM(contents) { return true }
     for directory in directories {
@@ -31,7 +27,6 @@ enum SystemRoots {
     return false
   }
 
-  /// All paths, as text for an error.
   private static var paths: String {
     (directories + [file]).map(AddressError.quote).joined(separator: " and ")
   }
@@ -52,8 +47,7 @@ enum SystemRoots {
     return unsafe named ?? standard.map { unsafe String(cString: $0) } ?? ""
   }
 
-  /// Whether a file has a name by which OpenSSL looks files up in a directory: the hash of the subject in eight digits,
-  /// a dot and a number.
+  /// Whether OpenSSL would look a file up by this name: the hash of the subject in eight digits, a dot and a number.
   private static func isHash(_ name: String) -> Bool {
     let parts = name.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     let hexadecimal = Array("0123456789abcdefABCDEF".utf8)

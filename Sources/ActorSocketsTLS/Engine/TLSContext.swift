@@ -75,25 +75,20 @@ public final class TLSContext: Sendable {
     sessions.removeAll()
   }
 
-  /// Keeps connections that begin from now on from resuming sessions that began before, also those that connections
-  /// under way will bring.
-  ///
-  /// - Parameter name: A name from `newSessionContext()`.
+  /// Connections that begin from now on do not resume sessions that began before, nor those that connections under way
+  /// will bring. `name` is from `newSessionContext()`.
   func forgetSessions(beginning name: [UInt8]) {
     sessionContext.withLock { $0 = name }
     sessions.removeAll()
   }
 
-  /// Makes a name under which servers make sessions.
   func newSessionContext() throws(TLSError) -> [UInt8] { try RandomBytes.make(Int(SSL_MAX_SID_CTX_LENGTH)) }
 
-  /// The identity that this side shows for a server name. Any thread.
   func identity(for serverName: String?) -> TLSIdentity? {
     if let chosen = configuration.chooseIdentity?(serverName) { return chosen }
     return identities.withLock { $0 }.identity(for: serverName)
   }
 
-  /// Whether a new connection of a server already has this identity.
   func isPreinstalled(_ identity: TLSIdentity) -> Bool { preinstalled.map { identity.isSame(as: $0) } ?? false }
 
   private var hasIdentity: Bool { configuration.chooseIdentity != nil || identities.withLock { !$0.isEmpty } }
@@ -106,7 +101,6 @@ public final class TLSContext: Sendable {
 // MARK: - Connections
 
 extension TLSContext {
-  /// Throws unless the context has what a connection of this role needs: a certificate of its own, or trust roots.
   func check(_ role: TLSRole) throws(TLSError) {
     if role == .server {
       guard hasIdentity else { throw TLSError(.noIdentity) }
@@ -115,9 +109,7 @@ extension TLSContext {
     try checkTrust()
   }
 
-  /// Makes an `SSL` of this context, which the caller frees.
-  ///
-  /// - Parameter state: The state that the connection's callbacks use. The caller keeps it as long as the connection.
+  /// The caller frees the `SSL`, and keeps `state` as long as that.
   // SAFETY: the connection is passed to the caller, or freed here if something fails.
   func makeSSL(for state: TLSHandshakeState) throws(TLSError) -> OpaquePointer {
     OpenSSLErrors.clear()

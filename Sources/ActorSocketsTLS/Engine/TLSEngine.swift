@@ -20,12 +20,9 @@
 internal import ActorSockets
 internal import COpenSSL
 
-/// OpenSSL's state of one connection and its two rings.
 @safe struct TLSEngine: ~Copyable {
-  /// The result of a step of the handshake.
   enum HandshakeStep {
     case done
-    /// The engine needs more ciphertext from the peer.
     case needsInput
     /// The output ring is full.
     case needsOutput
@@ -34,13 +31,12 @@ internal import COpenSSL
     case failed(TLSError)
   }
 
-  /// Why reading stopped.
   enum ReadStep {
     case needsInput
     case needsOutput
     /// There is no room for more plaintext.
     case full
-    /// The peer announced that it sends no more.
+    /// close_notify has arrived, or the input has ended and truncation is allowed.
     case ended
     case failed(TLSError)
   }
@@ -49,14 +45,11 @@ internal import COpenSSL
   private let ssl: OpaquePointer
   private var rings: BIOPair
   private(set) var failure: TLSError?
-  /// The number of bytes written since the last key update.
   private var bytesSinceKeyUpdate = 0
 
-  /// The number of bytes after which the keys are updated. It is far below the limit for AES-GCM, 2^24.5 full records
-  /// (RFC 8446, section 5.5).
+  /// In bytes. It is far below the limit for AES-GCM, 2^24.5 full records: RFC 8446, section 5.5.
   private static let keyUsageLimit = 1 << 36
 
-  /// Makes an engine whose handshake has not begun.
   init(_ context: TLSContext, as role: TLSRole) throws(TLSError) {
     state = TLSHandshakeState(context, role)
     let ssl = try unsafe context.makeSSL(for: state)
@@ -75,14 +68,11 @@ internal import COpenSSL
   // of this value and outlives it.
   deinit { unsafe SSL_free(ssl) }
 
-  /// Whether there is ciphertext to send.
   var hasOutput: Bool { rings.hasOutput }
-  /// Whether there is ciphertext that OpenSSL has not read.
   var hasInput: Bool { rings.hasInput }
 
   // MARK: The handshake
 
-  /// Continues the handshake as far as possible.
   mutating func handshake() -> HandshakeStep {
     if let failure { return .failed(failure) }
     // SAFETY: `ssl` is this value's.
@@ -101,15 +91,13 @@ internal import COpenSSL
     }
   }
 
-  /// Whether OpenSSL has completed the handshake.
   // SAFETY: `ssl` is this value's.
   var isHandshakeComplete: Bool { unsafe SSL_is_init_finished(ssl) == 1 }
 
-  /// The result of the handshake; valid once the handshake is complete.
+  /// Valid once the handshake is complete.
   // SAFETY: `ssl` is this value's.
   var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
 
-  /// Derives bytes from the connection's secrets: RFC 5705.
   func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws(TLSError) -> [UInt8] {
     // SAFETY: `ssl` is this value's.
     try unsafe TLSSession.exportKeyingMaterial(ssl, label, context, count: count)
@@ -117,13 +105,8 @@ internal import COpenSSL
 
   // MARK: Ciphertext in
 
-  /// Takes ciphertext in and appends the plaintext, until all ciphertext is consumed or OpenSSL cannot continue.
-  ///
-  /// - Parameters:
-  ///   - ciphertext: Bytes from the peer.
-  ///   - consumed: The number of bytes already taken in. The caller passes the rest again.
-  ///   - plaintext: Where the decrypted bytes go.
-  /// - Returns: Why reading stopped.
+  /// Appends the plaintext until all ciphertext is consumed or OpenSSL cannot continue. `consumed` counts the bytes
+  /// taken in; the caller passes the rest again.
   mutating func read(
     feeding ciphertext: Span<UInt8>, _ consumed: inout Int, appendingTo plaintext: inout [UInt8]
   ) -> ReadStep {
@@ -158,7 +141,6 @@ internal import COpenSSL
     }
   }
 
-  /// The most bytes of plaintext that this number of bytes of ciphertext and the buffered ciphertext can bring.
   private func plaintextCapacity(for count: Int) -> Int {
     // Plaintext is shorter than its ciphertext, except for a record that began in an earlier call. Room for that record
     // is added if there is much ciphertext, to avoid copying it all into a larger array.
@@ -168,15 +150,10 @@ internal import COpenSSL
     return max(pending + count + (hasPartialRecord ? TLSRecord.maximumPlaintext : 0), 64)
   }
 
-  /// Copies as much ciphertext into the input ring as there is room for.
-  ///
-  /// - Returns: The number of bytes copied.
   mutating func feed(_ ciphertext: Span<UInt8>) -> Int { rings.feed(ciphertext) }
 
-  /// Marks the end of the ciphertext.
   mutating func endInput() { rings.endInput() }
 
-  /// Decrypts into the memory until it is full or OpenSSL cannot continue.
   private mutating func read(_ memory: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> ReadStep {
     assert(failure == nil, "OpenSSL is not called after a fatal failure")
     while true {
@@ -207,8 +184,7 @@ internal import COpenSSL
     }
   }
 
-  /// Whether no part of a record was taken in. OpenSSL does not count a header as pending, but waits for the body after
-  /// it.
+  /// OpenSSL does not count a header as pending, but waits for the body after it.
   var isBetweenRecords: Bool {
     // SAFETY: `ssl` is this value's, and the text is static: "RB" while a body is read.
     unsafe SSL_has_pending(ssl) == 0 && SSL_rstate_string(ssl)[1] == UInt8(ascii: "H")
@@ -216,9 +192,7 @@ internal import COpenSSL
 
   // MARK: Plaintext in
 
-  /// Encrypts plaintext into the output ring, record by record, while there is room.
-  ///
-  /// - Returns: The number of bytes encrypted, or why it failed.
+  /// Returns the number of bytes encrypted. Stops when the output ring has no room for another record.
   private mutating func encrypt(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
     if let failure { return .failure(failure) }
     assert(!hasOutput, "nothing is encrypted while ciphertext waits")
@@ -251,9 +225,8 @@ internal import COpenSSL
     return .success(written)
   }
 
-  /// Encrypts plaintext and passes the ciphertext to `body`, as `withOutput` does, as long as `body` sends all of it.
-  ///
-  /// - Returns: The number of bytes encrypted, 0 if earlier ciphertext was not sent; or why it failed.
+  /// Encrypts as long as `body` sends all of the ciphertext: see `BIOPair.withOutput`. Returns the number of bytes
+  /// encrypted, 0 if earlier ciphertext was not sent.
   mutating func write(_ plaintext: Span<UInt8>, sending body: (Span<UInt8>) -> Int) -> Result<Int, TLSError> {
     var written = 0
     while withOutput(body), written < plaintext.count {
@@ -274,7 +247,7 @@ internal import COpenSSL
     unsafe SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED)
   }
 
-  /// Sends close_notify: no more plaintext follows. The peer may continue to send.
+  /// Makes close_notify: no more plaintext follows. The peer may continue to send.
   mutating func finishWriting() {
     if failure != nil { return }
     // SAFETY: `ssl` is this value's.
@@ -286,16 +259,10 @@ internal import COpenSSL
 
   // MARK: Ciphertext out
 
-  /// The number of bytes to send.
   var outputCount: Int { rings.outputCount }
 
-  /// Passes the ciphertext to send to `body`, one contiguous piece of the ring at a time, until `body` returns 0.
-  ///
-  /// - Parameter body: Returns how many bytes of the piece it sent.
-  /// - Returns: Whether all of the ciphertext was sent.
   mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool { rings.withOutput(body) }
 
-  /// Removes and returns all ciphertext to send.
   mutating func takeOutput() -> [UInt8] {
     var output: [UInt8] = []
     _ = withOutput { bytes in
@@ -305,12 +272,11 @@ internal import COpenSSL
     return output
   }
 
-  /// Shrinks both rings if they are empty.
   mutating func shrinkRings() { rings.shrink() }
 
   // MARK: Failures
 
-  /// The failure that a callback found and that OpenSSL does not know.
+  /// A failure that a callback found and that OpenSSL does not know.
   private mutating func callbackFailure() -> TLSError? {
     guard let error = state.failure else { return nil }
     failure = error

@@ -2,14 +2,8 @@ internal import COpenSSL
 internal import SocketSystem
 
 extension TLSError {
-  /// Returns why a call on a connection failed, and empties the thread's error queue.
-  ///
-  /// - Parameters:
-  ///   - ssl: The connection.
-  ///   - state: What the connection's callbacks found.
-  ///   - result: The result of SSL_get_error(3).
-  ///   - isHandshake: Whether the call was part of the handshake.
-  /// - Returns: The most specific known cause.
+  /// Returns the most specific known cause of a failed call, and empties the thread's error queue. `result` is that of
+  /// SSL_get_error(3).
   static func lastFailure(
     of ssl: OpaquePointer, _ state: TLSHandshakeState, result: Int32, isHandshake: Bool = false
   ) -> TLSError {
@@ -53,16 +47,14 @@ extension TLSError {
     return TLSError(code)
   }
 
-  /// Whether the message that OpenSSL has just refused is the one with the peer's certificates.
-  ///
-  /// The number of that state is the same for clients in all versions of OpenSSL 3, but not for servers. There is no text for
-  /// it after a failure.
+  /// Whether OpenSSL has just refused the message with the peer's certificates. The number of that state is the same
+  /// for clients in all versions of OpenSSL 3, but not for servers. There is no text for it after a failure.
   private static func awaitsCertificate(_ ssl: OpaquePointer, _ state: TLSHandshakeState) -> Bool {
     // SAFETY: as above.
     state.isServer ? state.awaitsClientCertificate : unsafe SSL_get_state(ssl) == TLS_ST_CR_CERT
   }
 
-  /// Whether the peer has sent a hello, so that it speaks TLS: the two sides have chosen a cipher.
+  /// Whether the two sides have chosen a cipher, so that the peer speaks TLS.
   private static func hasBegun(_ ssl: OpaquePointer) -> Bool {
     // SAFETY: as above.
     unsafe SSL_is_init_finished(ssl) == 1 || SSL_get_pending_cipher(ssl) != nil
@@ -81,12 +73,7 @@ extension TLSError {
 }
 
 extension TLSError.Code {
-  /// The meaning of a reason of libssl (`SSL_R_…`).
-  ///
-  /// - Parameters:
-  ///   - reason: The reason.
-  ///   - sentAlert: The alert that OpenSSL sent to the peer because of it. The alert internal_error says that this side
-  ///     failed.
+  /// `reason` is an `SSL_R_…`. If OpenSSL sent the alert internal_error because of it, this side failed.
   init(reason: Int32, sentAlert: UInt8?) {
     let isOwn = Self.isOwn(reason, sentAlert)
     self =
@@ -113,7 +100,7 @@ extension TLSError.Code {
       }
   }
 
-  /// The meaning of a failure in another library. Those libraries read the peer's certificates and keys.
+  /// The other libraries read the peer's certificates and keys.
   init(library: Int32, reason: Int32, sentAlert: UInt8?) {
     self =
       switch library {

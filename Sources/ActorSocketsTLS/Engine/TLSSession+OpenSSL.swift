@@ -2,7 +2,7 @@ internal import COpenSSL
 internal import SocketSystem
 
 extension TLSSession {
-  /// Reads what a completed handshake has negotiated. This takes some time, so it is done on demand.
+  /// Takes some time, so it is done on demand.
   init(ssl: OpaquePointer, _ state: TLSHandshakeState) {
     // SAFETY: the connection is the caller's, and what is read of it is copied or shared during the call.
     version = TLSVersion(rawValue: UInt16(truncatingIfNeeded: unsafe SSL_version(ssl)))
@@ -51,9 +51,8 @@ extension TLSSession {
     return certificates.map(TLSCertificate.init)
   }
 
-  /// Derives bytes from the secrets of a connection whose handshake is complete: RFC 5705, and RFC 8446, section 7.5.
-  ///
-  /// Without the extended master secret, two connections of TLS 1.2 with different peers may have the same secrets.
+  /// RFC 5705, and RFC 8446, section 7.5. The handshake must be complete. Without the extended master secret, two
+  /// connections of TLS 1.2 with different peers may have the same secrets.
   static func exportKeyingMaterial(
     _ ssl: OpaquePointer, _ label: String, _ context: [UInt8]?, count: Int
   ) throws(TLSError) -> [UInt8] {

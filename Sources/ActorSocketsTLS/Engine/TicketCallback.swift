@@ -1,10 +1,8 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// Sets the keys that encrypt or decrypt a ticket (`SSL_CTX_set_tlsext_ticket_key_evp_cb`).
-///
-/// - Returns: 1 on success; 2 on success if the client should get a new ticket; 0 if the ticket cannot be used, which
-///   leads to a full handshake, or if the client gets an empty ticket; -1 on failure.
+/// `SSL_CTX_set_tlsext_ticket_key_evp_cb`. Returns 1 on success; 2 on success if the client should get a new ticket; 0
+/// if the ticket cannot be used, which leads to a full handshake, or if the client gets an empty ticket; -1 on failure.
 func useTicketKey(
   _ ssl: OpaquePointer?, _ name: UnsafeMutablePointer<UInt8>?, _ vector: UnsafeMutablePointer<UInt8>?,
   _ cipher: OpaquePointer?, _ mac: OpaquePointer?, _ isSealing: Int32
@@ -34,24 +32,17 @@ func useTicketKey(
   return unsafe isPrevious || SSL_version(ssl) == TLS1_3_VERSION ? 2 : 1
 }
 
-/// Client certificates that are too large for a ticket. A ticket contains the client's own certificate, and the client's
-/// next hello contains the ticket: it must not exceed the limit of `ClientHello`.
+/// A ticket contains the client's own certificate, and the client's next hello contains the ticket, which must not
+/// exceed the limit of `ClientHello`. The sizes are in bytes.
 enum TicketSize {
-  /// The most bytes of a client's certificate with which a server sends tickets.
   static let largestCertificate = 12_288
-  /// The most bytes of a client's certificate with TLS 1.2. OpenSSL cannot make a ticket with a larger one. It makes the
-  /// ticket even if the client then gets an empty one.
+  /// OpenSSL cannot make a ticket with a larger certificate, and makes it even if the client then gets an empty one.
   static let largestCertificateInVersion12 = 64_000
 
-  /// Makes a server send no tickets if the client's certificate is too large for them.
+  /// Makes a server send no tickets if the client's certificate is too large for them. Returns an error to refuse the client.
   ///
-  /// With TLS 1.2 a server announces its ticket before it sees the certificate, and then has to send one. An empty one says
-  /// that there is no ticket: RFC 5077, section 3.3.
-  ///
-  /// - Parameters:
-  ///   - certificate: The client's own certificate.
-  ///   - ssl: The server's connection, in the middle of the handshake.
-  /// - Returns: The reason to refuse the client, or `nil`.
+  /// With TLS 1.2 a server announces its ticket before it sees the certificate, and then has to send one. An empty one
+  /// says that there is no ticket: RFC 5077, section 3.3.
   static func check(_ certificate: Certificate, on ssl: OpaquePointer) -> TLSError? {
     // SAFETY: the connection and the certificate live during the calls.
     let count = Int(unsafe i2d_X509(certificate.pointer, nil))
@@ -68,7 +59,7 @@ enum TicketSize {
         + "\(largestCertificateInVersion12)", certificate: certificate.subject)
   }
 
-  /// Whether the server has announced a ticket of TLS 1.2: its session then has no ID.
+  /// A session of TLS 1.2 whose ticket the server has announced has no ID.
   private static func hasAnnouncedTicket(_ ssl: OpaquePointer) -> Bool {
     // SAFETY: as above; the session belongs to the connection.
     var count: UInt32 = 0
@@ -77,7 +68,7 @@ enum TicketSize {
   }
 }
 
-/// AES-256 in CBC mode, looked up once. OpenSSL would look it up for each ticket.
+/// Looked up once: OpenSSL would look the cipher up for each ticket.
 private enum TicketCipher {
   private static let fetched: OpenSSLObject? = {
     // SAFETY: the object owns the reference and gives it back.

@@ -1,13 +1,12 @@
 internal import SocketSystem
 
-/// The keys of a server's tickets: the current one encrypts and decrypts, the previous one only decrypts.
+/// The current key encrypts and decrypts tickets, the previous one only decrypts.
 ///
-/// A key encrypts for one lifetime and decrypts for one more. So a stolen key decrypts at most what was recorded in
-/// that time, and no ticket is refused before it is one lifetime old. A value without a clock: the caller passes the
-/// time.
+/// A key encrypts for one lifetime and decrypts for one more. So a stolen key decrypts at most the records of that time, and no
+/// ticket is refused before it is one lifetime old. The caller passes the time, in nanoseconds of a monotonic clock.
 struct TicketKeyRing: Sendable {
   struct Key: Sendable {
-    /// The name by which a ticket identifies its key: 16 bytes.
+    /// 16 bytes, by which a ticket identifies its key.
     let name: [UInt8]
     /// For AES-256 in CBC mode.
     let cipherKey: [UInt8]
@@ -22,19 +21,12 @@ struct TicketKeyRing: Sendable {
   /// Random bytes for later use: making many at a time costs hardly more than making a few.
   private var unused: ArraySlice<UInt8> = []
 
-  /// - Parameter lifetime: How long a key encrypts.
   init(lifetime: Duration) {
     self.lifetime = min(.max / 4, lifetime.clampedNanoseconds)
   }
 
-  /// Returns the key that encrypts tickets, a new one if the last is too old, and an initialisation vector that no
-  /// other ticket has.
-  ///
-  /// - Parameters:
-  ///   - now: Nanoseconds of a monotonic clock.
-  ///   - random: Makes cryptographically secure random bytes.
-  /// - Returns: The key, and 16 bytes.
-  /// - Throws: The errors of `random`.
+  /// Makes a new key if the last is too old. The initialisation vector has 16 bytes, and no other ticket has it. The
+  /// bytes of `random` must be cryptographically secure.
   mutating func sealing(
     at now: Int64, _ random: (Int) throws(TLSError) -> [UInt8]
   ) throws(TLSError) -> (key: Key, vector: ArraySlice<UInt8>) {
@@ -59,7 +51,7 @@ struct TicketKeyRing: Sendable {
     return key
   }
 
-  /// Returns the key with this name, and whether it is the previous one, so that a new ticket should replace the old.
+  /// If the key is the previous one, a new ticket should replace the old.
   mutating func opening(_ name: some Sequence<UInt8>, at now: Int64) -> (key: Key, isPrevious: Bool)? {
     retire(at: now)
     if let current, name.elementsEqual(current.name) { return (current, false) }

@@ -1,8 +1,6 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// What a context trusts: OpenSSL's store (`X509_STORE`) and the pins.
-///
 /// Files are read when the context is made, so their errors are reported then. The system's directory is the exception:
 /// OpenSSL reads single files from it when it needs them, because there are many and most are never needed.
 struct TrustStore {
@@ -13,12 +11,10 @@ struct TrustStore {
   private(set) var trustsOnlyPins = false
   /// The roots that were given one by one. Servers name them to clients.
   private(set) var roots: [Certificate] = []
-  /// Whether the system's roots are trusted.
   let trustsSystem: Bool
-  /// Those of `roots` at which no chain can end, because they did not sign themselves and partial chains are not
-  /// accepted.
+  /// Those of `roots` at which no chain can end: they are not self-signed, and partial chains are not accepted.
   private var partialAnchors: [Certificate] = []
-  /// The error if there is no root, so that no certificate could be verified; otherwise `nil`.
+  /// The error if no certificate could be verified, because there is no root.
   private(set) var missingRoots: TLSError?
 
   init(_ configuration: TLSConfiguration) throws(TLSError) {
@@ -49,7 +45,6 @@ struct TrustStore {
     }
   }
 
-  /// The first certificate of a chain that was given as a root although no chain can end there.
   func partialAnchor(of chain: [Certificate]) -> Certificate? {
     if partialAnchors.isEmpty { return nil }
     return chain.first { certificate in partialAnchors.contains { $0.isSame(as: certificate) } }

@@ -9,9 +9,7 @@ internal import SocketSystem
 // 3.0 has nothing like that for servers. There the handshake continues, and the transport lets no application byte pass
 // until there is an answer.
 
-/// Replaces OpenSSL's own verification (`SSL_CTX_set_cert_verify_callback`).
-///
-/// - Returns: 1 if the handshake continues, 0 if it fails.
+/// `SSL_CTX_set_cert_verify_callback`. Returns 0 to fail the handshake.
 func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
   // SAFETY: OpenSSL passes the verification's context and its connection; both live during the callback.
   guard let store = unsafe store,
@@ -59,9 +57,8 @@ private func askVerifier(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: 
   }
 }
 
-/// Chooses the alert of a refusal. OpenSSL derives it from the result of the verification, and would tell a peer that
-/// its certificate has expired if it is the revocation list that has. The result chosen here leads to the alert
-/// certificate_unknown.
+/// OpenSSL derives the alert from the result of the verification, and would tell a peer that its certificate has
+/// expired if it is the revocation list that has. The result chosen here leads to the alert certificate_unknown.
 private func chooseAlert(_ store: OpaquePointer) {
   // SAFETY: as above.
   if TLSError.Code(verification: unsafe X509_STORE_CTX_get_error(store)).isAboutMissingList {
@@ -69,7 +66,6 @@ private func chooseAlert(_ store: OpaquePointer) {
   }
 }
 
-/// Runs the checks and leaves the verdict in the state.
 private func check(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   // SAFETY: as above.
   let trust = state.context.trust
@@ -100,8 +96,8 @@ private func check(_ store: OpaquePointer, _ state: TLSHandshakeState) {
   OpenSSLErrors.clear()
 }
 
-/// Verifies with those of the peer's certificates as roots that have a pinned key. Only the owner of such a key can use
-/// it, so any issuer may have signed its certificate; its contents are checked as usual.
+/// Takes the peer's certificates that have a pinned key as roots. Only the owner of such a key can use it, so any
+/// issuer may have signed its certificate; its contents are checked as usual.
 private func verify(_ store: OpaquePointer, byPins pins: Set<[UInt8]>) -> Bool {
   // SAFETY: as above; the stack lives until the verification is done.
   let shown = unsafe Certificate.shared(from: X509_STORE_CTX_get0_untrusted(store))
@@ -117,7 +113,7 @@ private func verify(_ store: OpaquePointer, byPins pins: Set<[UInt8]>) -> Bool {
   }
 }
 
-/// The issuer of the peer's certificate in a verified chain; `nil` if the chain ends before it.
+/// `nil` if the chain ends before the issuer.
 private func verifiedIssuer(_ store: OpaquePointer) -> Certificate? {
   // SAFETY: as above.
   let chain = unsafe Certificate.shared(from: X509_STORE_CTX_get0_chain(store)).prefix(2)

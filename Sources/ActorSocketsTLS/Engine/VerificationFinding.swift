@@ -1,7 +1,6 @@
 internal import COpenSSL
 internal import SocketSystem
 
-/// What OpenSSL's verification found wrong, and in which certificate.
 struct VerificationFinding {
   private let number: Int32
   private let certificate: Certificate?
@@ -11,7 +10,6 @@ struct VerificationFinding {
   /// The trust root that the chain leads to although it cannot end there.
   private let partialAnchor: Certificate?
 
-  /// Reads the finding of a failed verification.
   init(_ store: OpaquePointer, _ number: Int32, _ trust: TrustStore) {
     // SAFETY: the caller's store lives during the call; certificates are shared.
     self.number = number
@@ -21,7 +19,6 @@ struct VerificationFinding {
     depth = max(0, Int(unsafe X509_STORE_CTX_get_error_depth(store)))
   }
 
-  /// Makes a finding from a stored result.
   init(_ number: Int32) {
     self.number = number
     certificate = nil
@@ -36,7 +33,6 @@ struct VerificationFinding {
       code, detail: detail(code, serverName), reason: Self.text(of: number), certificate: (certificate ?? own)?.subject)
   }
 
-  /// OpenSSL's text for the result.
   private static func text(of number: Int32) -> String {
     // SAFETY: the text is static.
     unsafe String(cString: X509_verify_cert_error_string(Int(number)))
@@ -92,7 +88,7 @@ struct VerificationFinding {
 }
 
 extension TLSError.Code {
-  /// The meaning of a result of OpenSSL's verification (`X509_V_ERR_…`).
+  /// `number` is an `X509_V_ERR_…`.
   init(verification number: Int32) {
     self =
       switch number {
@@ -129,7 +125,6 @@ extension TLSError.Code {
 
 extension Certificate {
   // SAFETY (here and below): the times belong to the certificate, which lives as long as `self`.
-  /// The time as text for people.
   fileprivate var notAfterText: String {
     unsafe String(decoding: written { unsafe ASN1_TIME_print($0, X509_get0_notAfter(pointer)) }, as: UTF8.self)
   }

@@ -17,11 +17,10 @@
 // part of another message. So nothing here relies on a refusal. OpenSSL may say why bytes are not a hello. If it waits for more,
 // the server refuses them.
 
-/// How much of a client's hello has arrived.
 enum ClientHello {
-  /// The most bytes of a hello, without its header. Other implementations have the same limit.
+  /// In bytes, without the header of the message. Other implementations have the same limit.
   static let limit = 16_384
-  /// The most bytes of the records that hold a hello: a client may divide it into small ones.
+  /// In bytes: a client may divide a hello into small records.
   static let recordLimit = 17_408
 
   enum Progress: Equatable {
@@ -33,16 +32,10 @@ enum ClientHello {
     case before(Int)
     /// These bytes are not a hello, or not only a hello. OpenSSL gets this number of them, and no more.
     case noHello(Int)
-    /// The hello has too many bytes.
     case tooLarge
   }
 
-  /// Looks at the bytes that a client has sent.
-  ///
-  /// - Parameters:
-  ///   - bytes: All bytes since the beginning, or since the server asked for a second hello.
-  ///   - isRetry: Whether the server asked for a second hello.
-  /// - Returns: How much has arrived.
+  /// `bytes` are all since the beginning, or since the server asked for a second hello (`isRetry`).
   static func progress(in bytes: Span<UInt8>, isRetry: Bool) -> Progress {
     let progress = progressOfRecords(in: bytes, isRetry: isRetry)
     return progress == .incomplete && bytes.count > recordLimit ? .tooLarge : progress
@@ -83,13 +76,12 @@ enum ClientHello {
   }
 
   private static let recordOfHandshake: UInt8 = 22
-  /// The types of records that OpenSSL gets while a second hello is awaited: change_cipher_spec, which has no meaning in TLS 1.3,
-  /// alert, handshake if the record is empty, and application_data. A record of another type may have another form for OpenSSL.
+  /// The records that OpenSSL gets while a second hello is awaited: change_cipher_spec, which has no meaning in TLS 1.3, alert,
+  /// an empty handshake record, and application_data. A record of another type may have another form for OpenSSL.
   private static let recordsBeforeRetry: [UInt8] = [20, 21, recordOfHandshake, 23]
 
-  /// The header of a message of the handshake, gathered from records.
   private struct MessageHeader {
-    /// The number of bytes of the message that have arrived, its header of four bytes included.
+    /// The bytes of the message that have arrived, its header of four bytes included.
     private(set) var count = 0
     private var header: UInt32 = 0
 
@@ -98,10 +90,10 @@ enum ClientHello {
       count += bytes.count
     }
 
-    /// The number of bytes that the message announces, without its header; `nil` before that has arrived.
+    /// Without the header; `nil` before that has arrived.
     var length: Int? { count < 4 ? nil : Int(header & 0xff_ffff) }
 
-    /// Whether it is a hello; `nil` before its first byte has arrived.
+    /// `nil` before the first byte has arrived.
     var isHello: Bool? { count == 0 ? nil : header >> (8 * UInt32(min(count, 4) - 1)) == 1 }
 
     var isComplete: Bool { length.map { count >= 4 + $0 } ?? false }

@@ -14,9 +14,8 @@
 //
 // Invariant: the end is found once.
 
-/// The receiving half's state. A value: events in, decisions out. It does no input or output.
+/// Takes events and returns decisions. It does no input or output.
 enum TLSReceiveState: Hashable {
-  /// How the plaintext ends.
   enum Ending {
     case endOfStream
     case failed
@@ -28,7 +27,6 @@ enum TLSReceiveState: Hashable {
     case leaveToReaders
     /// Receive some of it although no read waits, and report the end if it is found.
     case receive
-    /// Do nothing: nothing is left.
     case none
   }
 
@@ -41,19 +39,14 @@ enum TLSReceiveState: Hashable {
 
   // MARK: Events
 
-  /// Stops receiving until the next event or rescheduled run.
   mutating func pause() {
     if case .open(let wasRead) = self { self = .paused(wasRead: wasRead) }
   }
 
-  /// Allows receiving again: an event or a rescheduled run has come.
   mutating func resume() {
     if case .paused(let wasRead) = self { self = .open(wasRead: wasRead) }
   }
 
-  /// Begins a rescheduled run.
-  ///
-  /// - Returns: Whether a read got bytes since the last one.
   mutating func beginRescheduledRun() -> Bool {
     switch self {
     case .open(let wasRead):
@@ -66,10 +59,8 @@ enum TLSReceiveState: Hashable {
     }
   }
 
-  /// Notes that a read got bytes, or the end.
-  ///
-  /// - Parameter count: The number of bytes; 0 is the end.
-  /// - Returns: Whether the end was found behind the bytes. The read does not report it, so a rescheduled run has to.
+  /// `count` is 0 at the end. Returns whether the end was found after the bytes: the read does not report it, so a
+  /// rescheduled run has to.
   mutating func noteRead(of count: Int) -> Bool {
     switch self {
     case .open: self = .open(wasRead: true)
@@ -79,7 +70,6 @@ enum TLSReceiveState: Hashable {
     return false
   }
 
-  /// Notes that the end of the plaintext was found.
   mutating func end(_ ending: Ending) {
     assert(self.ending == nil, "the end of the plaintext is found once")
     self = .ended(ending)
@@ -87,21 +77,11 @@ enum TLSReceiveState: Hashable {
 
   // MARK: Decisions
 
-  /// Decides what follows an event.
-  ///
-  /// - Parameter hasMore: Whether there may be something to receive.
-  /// - Returns: The action for ciphertext that is left.
   func leftoverAfterEvent(hasMore: Bool) -> Leftover {
     if ending != nil { return .receive }
     return hasMore ? .leaveToReaders : .none
   }
 
-  /// Decides what follows a rescheduled run.
-  ///
-  /// - Parameters:
-  ///   - wasRead: What `beginRescheduledRun()` returned.
-  ///   - hasMore: Whether there may be something to receive.
-  /// - Returns: The action for ciphertext that is left.
   func leftoverAfterRescheduledRun(wasRead: Bool, hasMore: Bool) -> Leftover {
     switch self {
     case .open(let isRead), .paused(let isRead): (wasRead || isRead) && hasMore ? .leaveToReaders : .receive

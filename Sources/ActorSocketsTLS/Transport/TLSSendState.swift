@@ -19,7 +19,7 @@
 // The state holds no error, only numbers: a change then costs no check for exclusive access, of which a write would need
 // several. `TLSTransport.carrierError` holds the error while the state is `failed`.
 
-/// The sending half's state. A value: events in, decisions out. It does no input or output.
+/// Takes events and returns decisions. It does no input or output.
 struct TLSSendState {
   enum Stage {
     case open
@@ -30,48 +30,36 @@ struct TLSSendState {
   private(set) var stage = Stage.open
   /// Whether nothing but this side's close_notify is left to send.
   private(set) var isFinished = false
-  /// The number of bytes of ciphertext that the carrier will never take. Their plaintext is not sent.
+  /// The bytes of ciphertext that the carrier will never take. Their plaintext is not sent.
   private(set) var lostBytes = 0
 
   // MARK: Events
 
-  /// Notes that the carrier failed to send this number of bytes, which are dropped.
   mutating func carrierFailed(dropping count: Int) {
     stage = .failed
     lostBytes += count
   }
 
-  /// Notes that everything that was written is sent, and that close_notify follows.
   mutating func finished() { isFinished = true }
 
-  /// Notes that this number of unsent bytes is dropped together with the engine.
   mutating func dropOutput(_ count: Int) { lostBytes += count }
 
-  /// Notes that the stream is being told of the carrier's failure.
-  ///
-  /// - Returns: Whether there is a failure that the stream has not been told of.
+  /// Returns whether the stream has to be told of a failure. The stream counts as told from now on.
   mutating func reportFailure() -> Bool {
     if stage != .failed { return false }
     stage = .open
     return true
   }
 
-  /// Notes that the engine is about to get ciphertext from the peer.
-  ///
-  /// - Returns: Whether a write waits for that. A rescheduled run has to try it again.
+  /// Returns whether a write waits for the ciphertext that the engine is about to get. A rescheduled run has to try it again.
   mutating func inputArrives() -> Bool {
     if stage != .awaitingInput { return false }
     stage = .open
     return true
   }
 
-  /// Notes that the engine was given plaintext and has not failed.
-  ///
-  /// - Parameters:
-  ///   - taken: How many bytes the engine took.
-  ///   - count: How many bytes the engine was given.
-  ///   - isBlocked: Whether the carrier has no room for all of the ciphertext.
-  /// - Returns: Whether the write made progress. If not, it is tried again after the next event or rescheduled run.
+  /// The engine took `taken` of `count` bytes. `isBlocked`: the carrier has no room for all of the ciphertext. Returns
+  /// whether the write made progress. If not, it is tried again after the next event or rescheduled run.
   mutating func wrote(_ taken: Int, of count: Int, isBlocked: Bool) -> Bool {
     if taken > 0 || count == 0 { return true }
     stage = isBlocked ? .open : .awaitingInput

@@ -8,11 +8,10 @@ internal import EpollReactor
 // `close()` waits until the carrier has closed.
 
 extension TLSTransport {
-  /// Tells the carrier first, so that the carrier's operations fail because of the shutdown and not because the
-  /// connection was closed.
+  /// Tells the carrier first, so that its operations fail because of the shutdown and not because the connection was closed.
   func reactorShutDown() { carrier?.reactorShutDown() }
 
-  /// - Parameter error: The error with which the operations are about to fail; `nil` if the stream knows it.
+  /// The operations are about to fail with `error`; `nil` if the stream knows the error.
   func detach(becauseOf error: SocketError? = nil) {
     reportFailedHandshake(error)
     phase = .detached
@@ -26,7 +25,7 @@ extension TLSTransport {
     registration.leave()
   }
 
-  /// Tells the observer of a handshake that ends without success. Every end detaches, and does so once.
+  /// Every end of a handshake detaches, and does so once.
   private func reportFailedHandshake(_ error: SocketError?) {
     switch phase {
     case .up, .detached: return
@@ -44,7 +43,6 @@ extension TLSTransport {
 
   var isLettingGo: Bool { closingCarrier != nil }
 
-  /// Hands the unsent ciphertext to the carrier, which sends it and then closes.
   private func closeCarrier() {
     guard let carrier else { return }
     let rest = engine?.takeOutput() ?? []
@@ -84,7 +82,6 @@ extension TLSTransport {
     closeCarrier()
   }
 
-  /// Closes after the connection was dropped: as `abort()` does if `resetting`, otherwise as `close()` does.
   func dropped(resetting: Bool) {
     if phase == .up, !resetting { engine?.finishWriting() }
     if resetting { abort() } else { giveUp() }

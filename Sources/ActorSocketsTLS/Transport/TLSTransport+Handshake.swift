@@ -2,12 +2,8 @@ internal import ActorSockets
 internal import EpollReactor
 internal import SocketSystem
 
-// How the transport drives the handshake, and how a closure of the program may have the last word. See `TLSTransport`.
-
 extension TLSTransport {
-  /// Begins the handshake.
-  ///
-  /// - Parameter bytes: The bytes that arrived before, in plain text.
+  /// `bytes` arrived before, in plain text.
   func begin(after bytes: [UInt8]) {
     guard phase == .waiting else { return }
     do throws(TLSError) {
@@ -52,7 +48,7 @@ extension TLSTransport {
     }
   }
 
-  /// Gives the engine more ciphertext; returns false if there is no more now, or the handshake has failed.
+  /// Returns false if there is no more ciphertext now, or the handshake has failed.
   private func feedHandshake() -> Bool {
     if isAwaitingHello, handshake.helloBytes == 0 {
       switch ClientHello.progress(in: pendingCiphertext.span, isRetry: engine != nil) {
@@ -94,7 +90,6 @@ extension TLSTransport {
     }
   }
 
-  /// Tells the engine that the carrier has ended.
   private func endHandshakeInput() -> Bool {
     guard engine != nil else {
       fail(TLSError(.closedDuringHandshake))
@@ -109,11 +104,8 @@ extension TLSTransport {
   /// Whether a server keeps what arrives in `pendingCiphertext`, until the client's hello is complete.
   private var isAwaitingHello: Bool { engine?.state.awaitsSecondHello ?? true }
 
-  /// Makes the engine, unless this is the second hello, and gives it the hello, or bytes that are not one.
-  ///
-  /// - Parameter count: The number of bytes that end with the hello. Bytes after them are fed later, because they may be
-  ///   a second hello.
-  /// - Returns: `false` if the handshake has failed.
+  /// Gives the engine `count` bytes: the hello, or bytes that are not one. Bytes after them are fed later, because they
+  /// may be a second hello. Returns false if the handshake has failed.
   private func helloHasArrived(_ count: Int) -> Bool {
     if engine == nil {
       do throws(TLSError) {
@@ -129,8 +121,7 @@ extension TLSTransport {
     return true
   }
 
-  /// Ends the handshake of a client whose hello is too large, or that sends something else. The alert is sent here, because there
-  /// may be no engine.
+  /// Sends the alert here, because there may be no engine.
   private func refuseHello(_ alert: UInt8, _ detail: String) -> Bool {
     let record = TLSAlert.record(alert)
     if engine?.hasOutput != true { _ = carrier?.send(record.span) }
@@ -144,7 +135,6 @@ extension TLSTransport {
     feed(waiting.span)
   }
 
-  /// Gives the engine as much as it takes and keeps the rest.
   private func feed(_ bytes: Span<UInt8>) {
     let count = handshake.helloBytes > 0 ? min(handshake.helloBytes, bytes.count) : bytes.count
     guard let consumed = engine?.feed(bytes.extracting(first: count)) else { return }
@@ -166,7 +156,6 @@ extension TLSTransport {
     readAhead()
   }
 
-  /// Starts the program's closure, which decides about the peer.
   private func askVerifier() {
     guard let peer = engine?.state.peerToVerify, case .custom(let decide) = setup.context.configuration.verification
     else { return fail(TLSError(.internalError, detail: "there is no closure to verify the peer")) }
@@ -183,7 +172,6 @@ extension TLSTransport {
     }
   }
 
-  /// Continues the handshake with the closure's answer, or ends it.
   func verifierAnswered(_ answer: Result<Void, TLSError>) {
     guard phase == .verifying else { return }
     handshake.verifierTask = nil
@@ -195,14 +183,12 @@ extension TLSTransport {
     }
   }
 
-  /// Ends the handshake: its timeout has passed.
   func deadlineReached() {
     handshake.deadline = nil
     let limit = setup.context.configuration.handshakeTimeout
     fail(TLSError(.handshakeTimedOut, detail: "the handshake was not done in \(limit)"))
   }
 
-  /// Limits the handshake by the time for connecting as a whole.
   func limit(_ limit: ConnectLimit) {
     handshake.connectLimit = limit
     arm(limit, at: limit.timeout.end(startingAt: limit.started))
@@ -212,7 +198,6 @@ extension TLSTransport {
     limit.deadline = registration.arm(at: time, tag: DeadlineTag(.connect))
   }
 
-  /// The time for connecting as a whole has passed. Asks the timeout's closure for more, or resets the connection.
   func connectTimedOut() {
     guard let limit = handshake.connectLimit else { return }
     limit.deadline = nil

@@ -16,8 +16,7 @@ extension TLSTransport {
 
   // MARK: State
 
-  /// While receiving is paused, only waiting plaintext counts: a caller that receives as long as there is something would
-  /// otherwise never stop.
+  /// While receiving is paused, only waiting plaintext counts: see `TLSReceiveState`.
   var isReadable: Bool {
     if !plaintext.isEmpty { return true }
     return switch receiving {
@@ -28,10 +27,8 @@ extension TLSTransport {
   }
   var isAtEnd: Bool { plaintext.isEmpty && receiving.ending != nil }
   var hasFoundEnd: Bool { receiving.ending == .endOfStream }
-  /// Whether there is received ciphertext that is not decrypted.
   private var hasCiphertext: Bool { engine?.hasInput == true || !pendingCiphertext.isEmpty }
   var hasPartialInput: Bool { mayHaveMore || engine?.isBetweenRecords == false }
-  /// Whether there may be something to receive.
   var mayHaveMore: Bool { receiving.ending == nil && (carrier?.isReadable == true || hasCiphertext) }
 
   func forceAttempt() {
@@ -56,7 +53,7 @@ extension TLSTransport {
       return .bytes(count)
     }
     let result = receive(atMost: .max, into: &buffer)
-    // If the end was found behind these bytes, only the next read would report it.
+    // If the end was found after these bytes, only the next read would report it.
     if case .bytes(let count) = result, receiving.noteRead(of: count) { registration.reschedule() }
     return result
   }
@@ -75,8 +72,7 @@ extension TLSTransport {
 
   func readUntilEnd() { readAhead() }
 
-  /// Receives although no read waits, until the limit of reading ahead. Reports the end if it is found now, or was
-  /// found together with bytes that a read got.
+  /// Receives although no read waits. Reports the end if it is found now, or was found together with bytes that a read got.
   func readAhead() {
     let limit = core?.isEndAwaited == true ? Self.readAheadLimitForEnd : Self.readAheadLimit
     while phase == .up, plaintext.count < limit, mayHaveMore {
@@ -104,7 +100,6 @@ extension TLSTransport {
     }
   }
 
-  /// Receives up to one record although no read waits.
   private func readAheadOnce() -> Transfer {
     var bytes = ByteQueue()
     swap(&bytes, &plaintext)
@@ -114,12 +109,7 @@ extension TLSTransport {
 
   // MARK: Decrypting
 
-  /// Receives and decrypts until there is plaintext.
-  ///
-  /// - Parameters:
-  ///   - limit: The most bytes that one receive from the carrier brings.
-  ///   - buffer: Where the plaintext goes.
-  /// - Returns: The number of bytes, or why nothing was received.
+  /// Receives and decrypts until there is plaintext. One receive from the carrier brings at most `limit` bytes.
   private func receive(atMost limit: Int, into buffer: inout ByteQueue) -> Transfer {
     let before = buffer.count
     var budget = Self.budget
@@ -156,7 +146,6 @@ extension TLSTransport {
     }
   }
 
-  /// Decrypts ciphertext; what the engine cannot take now goes to `pendingCiphertext`.
   private func decrypt(_ ciphertext: Span<UInt8>, into buffer: inout ByteQueue) {
     var consumed = 0
     if sending.inputArrives() { registration.reschedule() }
@@ -175,7 +164,6 @@ extension TLSTransport {
     }
   }
 
-  /// Keeps the ciphertext that the engine did not take. The caller has taken out what was pending before.
   func keepPending(_ ciphertext: Span<UInt8>, from consumed: Int) {
     assert(pendingCiphertext.isEmpty, "ciphertext that came later must not replace what waits")
     if consumed < ciphertext.count {
@@ -183,7 +171,7 @@ extension TLSTransport {
     }
   }
 
-  /// Tells the engine that the carrier has ended; the engine knows whether the peer announced it.
+  /// The engine knows whether the peer has announced the end.
   private func endInput(_ buffer: inout ByteQueue) {
     engine?.endInput()
     let nothing: [UInt8] = []
@@ -192,7 +180,6 @@ extension TLSTransport {
     if receiving.ending == nil { failReceiving(SocketError(layer: TLSError(.truncated), operation: "read")) }
   }
 
-  /// Ends receiving with a failure.
   private func failReceiving(_ error: SocketError) {
     failure = error
     receiving.end(.failed)

@@ -4,10 +4,9 @@ internal import SocketSystem
 // How plaintext leaves through the engine and the carrier. See `TLSTransport`, and `TLSSendState` for its decisions.
 
 extension TLSTransport {
-  /// The most plaintext that one call encrypts. It is less than a socket's budget, so that the write behind it begins in
-  /// the same run.
+  /// The most plaintext that one call encrypts: less than a socket's budget, so that the write after it begins in the same run.
   private static let longestSend = 65_536
-  /// Pieces are gathered up to this size, a full record.
+  /// A full record.
   private static let fullRecord = 16_384
 
   var unsentCiphertext: Int { (engine?.outputCount ?? 0) + sending.lostBytes }
@@ -49,10 +48,10 @@ extension TLSTransport {
     return send(gathered.span)
   }
 
-  /// Sends the ciphertext that the engine has; returns false if some of it waits for room.
+  /// Returns false if some of the ciphertext waits for room.
   func flush() -> Bool { engine?.withOutput { sendCiphertext($0) } ?? true }
 
-  /// Sends ciphertext and returns how many bytes the carrier took.
+  /// Returns how many bytes the carrier took, or will never take.
   private func sendCiphertext(_ output: Span<UInt8>) -> Int {
     // The peer may be gone after its own close_notify. Then it needs no answer.
     let isFarewell = sending.isFinished && hasFoundEnd
@@ -70,7 +69,7 @@ extension TLSTransport {
     }
   }
 
-  /// Returns why the carrier failed if the stream has not been told yet. The stream counts as told from now on.
+  /// `nil` if the carrier has not failed, or the stream was told. The stream counts as told from now on.
   func takeCarrierError() -> SystemError? { sending.reportFailure() ? carrierError.take() : nil }
 
   func finishWriting() -> SystemError? {

@@ -23,14 +23,11 @@
 //
 // While the stream is up, each direction has a state. `TLSReceiveState` and `TLSSendState` have the diagrams.
 //
-//    receiving   open ⇄ paused, then ended
-//    sending     open ⇄ awaitingInput; failed until the stream is told
-//
 // Invariants:
 // - Ciphertext is sent in the order in which the engine produced it. The engine encrypts nothing while ciphertext waits
 //   (`unsentCiphertext`).
 // - A write completes only after the carrier has taken its last record.
-// - Received bytes are in one place at a time, in this order: `plaintext`, which waits for a read; the engine;
+// - Each received byte is in one of these, the oldest bytes first: `plaintext`, which waits for a read; the engine;
 //   `pendingCiphertext`; the carrier.
 // - If no read waits, the transport still receives while `plaintext` holds less than a record: it finds tickets, key
 //   updates, alerts and the peer's end even if the program does not read.
@@ -49,7 +46,6 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
     case up
     case detached
 
-    /// Whether the diagram has an arrow from this phase to the next. Whatever happens, any phase may detach.
     fileprivate func canBecome(_ next: Phase) -> Bool {
       switch (self, next) {
       case (.waiting, .handshaking), (.handshaking, .verifying), (.verifying, .handshaking), (.handshaking, .up): true
@@ -59,31 +55,27 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
     }
   }
 
-  /// What a handshake needs to begin.
   struct Setup {
     let context: TLSContext
     let role: TLSRole
     let earlyBytes: EarlyBytes
   }
 
-  /// What exists only while the handshake runs.
   struct Handshake {
     var deadline: DeadlineKey?
-    /// The program's closure that decides about the peer.
     var verifierTask: Task<Void, Never>?
-    /// The time for connecting as a whole, if `TLSConnection.connect` waits.
+    /// `nil` unless `TLSConnection.connect` waits.
     var connectLimit: ConnectLimit?
-    /// The number of pending bytes up to the end of a client's hello, or of a record before a second one, that the engine has not
-    /// taken yet.
+    /// The pending bytes that the engine has not taken yet: those of a client's hello, or of a record before a second hello.
     var helloBytes = 0
-    /// Whether what the client sent is not a hello. The engine may say why, but gets no more bytes.
+    /// The engine may say why the bytes are not a hello, but gets no more bytes.
     var isNoHello = false
   }
 
   /// The time for connecting as a whole, of which the handshake is the last part.
   final class ConnectLimit {
     let timeout: Timeout
-    /// When connecting began, on the reactor's clock.
+    /// On the reactor's clock.
     let started: Int64
     var deadline: DeadlineKey?
 
@@ -93,13 +85,11 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
     }
   }
 
-  /// The connection that owns this transport.
   weak var connection: TLSConnection?
   let setup: Setup
   let registration: Registration
   var carrier: StreamCore?
-  /// Exists from the beginning of the handshake, on a server from the client's first message, until the transport
-  /// detaches.
+  /// Exists from the beginning of the handshake, on a server from the client's first message, until the transport detaches.
   var engine: TLSEngine?
 
   var phase = Phase.waiting {
@@ -111,15 +101,14 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
   var carrierError: SystemError?
   var failure: SocketError?
 
-  // These two are taken out whole and put back: an array that is changed in place is checked for exclusive access each
-  // time.
+  // These two are taken out whole and put back: every change of an array in a property is checked for exclusive access.
   var plaintext = ByteQueue()
   var pendingCiphertext: [UInt8] = []
 
   var handshake = Handshake()
   /// The carrier while it closes by itself.
   var closingCarrier: StreamCore?
-  /// The result of the handshake. Made on first use, because making it takes a twentieth of the time of a handshake.
+  /// Made on first use, because making it takes a twentieth of the time of a handshake.
   private(set) lazy var session = engine?.session
 
   init(_ setup: Setup, _ registration: Registration) {
@@ -127,17 +116,15 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
     self.registration = registration
   }
 
-  /// The stream's queues, which are told what happens. Reached through the connection: with a weak reference from here,
-  /// every reference to the core would cost more.
+  /// Reached through the connection: with a weak reference from here, every reference to the core would cost more.
   var core: StreamCore? { connection?.boundCore.value }
   var tcpInfo: TCPInfo? { carrier?.tcpInfo }
   var openingOperation: String { "handshake" }
   var encryption: (any EncryptingTransport)? { self }
 
-  /// Sets the carrier. Must be called before anything else.
+  /// Must be called before anything else.
   func setCarrier(_ carrier: StreamCore) { self.carrier = carrier }
 
-  /// Derives bytes from the connection's secrets. Throws `.closed` unless the connection is up.
   func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws -> [UInt8] {
     guard phase == .up, failure == nil, let secret = try engine?.exportKeyingMaterial(label, context, count: count)
     else {
@@ -162,7 +149,6 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
     }
   }
 
-  /// Runs after `reschedule()` has asked for it.
   func runRescheduled() {
     if phase != .up { return carrierIsReady() }
     unblock()
@@ -171,7 +157,6 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
     handle(receiving.leftoverAfterRescheduledRun(wasRead: wasRead, hasMore: mayHaveMore))
   }
 
-  /// Unblocks both directions after an event, or in a rescheduled run.
   private func unblock() {
     receiving.resume()
     if flush(), let error = takeCarrierError() { broke(SocketError(error, operation: "write")) }
@@ -195,8 +180,7 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
     }
   }
 
-  /// Reports that the carrier broke while the stream was up. An alert that arrived before is the reason, so it is
-  /// looked for first.
+  /// An alert that arrived before the carrier broke is the reason, so it is looked for first.
   private func broke(_ error: SocketError) {
     receiveLastAlert()
     if hasFoundEnd { core?.peerFinished() }

@@ -1,4 +1,3 @@
-/// The command that the command line asks for.
 enum Command: Equatable {
   case help
   case version
@@ -12,10 +11,6 @@ enum Command: Equatable {
 }
 
 extension Command {
-  /// Parses a command line.
-  ///
-  /// - Parameter words: The words that follow the program's name.
-  /// - Throws: `Failure` with the status `usage`, which says what is wrong.
   init(parsing words: [String]) throws(Failure) {
     var words = Words(words)
     guard let first = words.next() else { throw .usage("say what to do: \(Self.names)") }

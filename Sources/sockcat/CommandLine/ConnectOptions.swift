@@ -1,22 +1,15 @@
 import ActorSockets
 
-/// The options of `sockcat connect`.
 struct ConnectOptions: Equatable {
   var endpoint: Endpoint
   var connecting = ConnectingOptions()
-  /// Whether the sending direction stays open when standard input has ended.
   var keepsSending = false
-  /// The most time without a byte in either direction.
   var idleTimeout: Duration?
   var addressPreference = AddressPreference.any
-  /// The address or interface to connect from.
   var source: Endpoint?
-  /// The header of the PROXY protocol that begins the connection.
   var proxyHeader: ProxyHeader?
-  /// The file that records the connection.
   var capture: String?
   var tls = TLSOptions(.client)
-  /// Whether the connection is described.
   var isVerbose = false
 }
 
@@ -75,9 +68,6 @@ extension ConnectOptions: CommandOptions {
     """
   ) { $0.isVerbose = true }
 
-  /// Parses the options of the command.
-  ///
-  /// - Returns: The options; `nil` if help was asked for.
   static func parse(_ words: inout Words) throws(Failure) -> ConnectOptions? {
     // A placeholder, replaced below. Port 0 cannot be connected to.
     var options = ConnectOptions(endpoint: .port(0))

@@ -1,12 +1,10 @@
 import ActorSockets
 
-/// The options about connecting, which `sockcat connect` and `sockcat proxy` share.
+/// The options that `sockcat connect` and `sockcat proxy` share.
 struct ConnectingOptions: Equatable {
-  /// The most time that connecting may take, with all tries.
+  /// For connecting with all tries.
   var timeout: Duration?
-  /// The proxy to connect through.
   var proxy: Proxy?
-  /// How often connecting is tried.
   var tries: Int?
 
   static let options: [Option<ConnectingOptions>] = [
@@ -31,15 +29,11 @@ struct ConnectingOptions: Equatable {
     ) { $0.proxy = try ProxyURL.proxy($1.text) },
   ]
 
-  /// Throws if two options contradict each other.
-  ///
-  /// - Parameter endpoint: The endpoint to connect to.
-  /// - Throws: `Failure`, which names the option.
   func check(connectingTo endpoint: Endpoint) throws(Failure) {
     if proxy != nil, endpoint.isUnix { throw .usage("a proxy cannot connect to \(endpoint)") }
   }
 
-  /// Changes a configuration to what the options say, apart from the timeout.
+  /// Applies all options except the timeout.
   func apply(to configuration: inout TCPConnection.Configuration) {
     configuration.proxy = proxy
     guard let tries else { return }

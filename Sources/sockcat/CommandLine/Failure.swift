@@ -3,7 +3,6 @@ import ActorSocketsTLS
 
 /// The reason why the program ends with a status other than 0: one line for people, one number for scripts.
 struct Failure: Error, Equatable {
-  /// The exit statuses.
   enum Status: Int32, CaseIterable {
     case inputOutput = 1
     case usage = 2
@@ -20,7 +19,6 @@ struct Failure: Error, Equatable {
     self.message = message
   }
 
-  /// Creates the failure that an error of any kind stands for.
   init(_ error: any Error) {
     switch error {
     case let failure as Failure: self = failure

@@ -1,15 +1,11 @@
 import ActorSockets
 
-/// The options of `sockcat listen`.
 struct ListenOptions: Equatable {
-  /// The service for each connection.
   enum Mode: Equatable {
     case join, echo, discard, http, chat
-    /// The service of `sockcat proxy`.
     case forward(Forwarding)
   }
 
-  /// The origin of the listening sockets.
   enum Origin: Equatable {
     case bind(Endpoint)
     /// systemd passed the sockets. The name selects some of them; `nil` selects all.
@@ -18,31 +14,23 @@ struct ListenOptions: Equatable {
 
   var origin: Origin
   var mode = Mode.join
-  /// Whether `--once` was given.
   var once = false
-  /// Whether the sending direction stays open when standard input has ended.
   var keepsSending = false
-  /// Whether services run on the thread of the sockets.
   var runsOnReactor = false
-  /// The most connections at a time.
   var maximumConnections: Int?
   /// The most time to wait for the first connection.
   var timeout: Duration?
-  /// The most time without a byte in either direction.
   var idleTimeout: Duration?
-  /// The networks of the load balancers, if connections must begin with a header of the PROXY protocol.
+  /// The networks of the load balancers; `nil` if connections need no header of the PROXY protocol.
   var balancers: [IPNetwork]?
-  /// The file that records the connections.
   var capture: String?
   var tls = TLSOptions(.server)
-  /// Whether each connection is described.
   var isVerbose = false
 
   init(origin: Origin) { self.origin = origin }
 
   init(endpoint: Endpoint) { origin = .bind(endpoint) }
 
-  /// Whether exactly one connection is served.
   var servesOne: Bool { once || mode == .join }
 }
 
@@ -118,9 +106,6 @@ extension ListenOptions: CommandOptions {
     self.mode = mode
   }
 
-  /// Parses the options of the command.
-  ///
-  /// - Returns: The options; `nil` if help was asked for.
   static func parse(_ words: inout Words) throws(Failure) -> ListenOptions? {
     // A placeholder, replaced below when the endpoint is known.
     var options = ListenOptions(endpoint: .port(0))
@@ -137,7 +122,6 @@ extension ListenOptions: CommandOptions {
     return .systemd(name: name.isEmpty ? nil : name)
   }
 
-  /// Throws if two options contradict each other.
   private func check() throws(Failure) {
     if servesOne, maximumConnections != nil { throw .usage("--max-connections is for more than one connection") }
     if mode != .join, keepsSending {

@@ -1,15 +1,8 @@
-/// An option as it is parsed, with the text that documents it. So each option that is parsed is documented, and the reverse.
+/// An option as it is parsed, with the text that documents it. So every option that is parsed is documented, and the reverse.
 struct Option<Options>: Sendable {
   let documentation: OptionText
   private let apply: @Sendable (inout Options, Words.Argument) throws -> Void
 
-  /// Creates an option with a value.
-  ///
-  /// - Parameters:
-  ///   - name: Its name, with hyphens.
-  ///   - value: How the value is documented.
-  ///   - text: What it does.
-  ///   - apply: Checks the value, and changes the options.
   init(
     _ name: String, _ value: OptionText.Value, _ text: String,
     _ apply: @escaping @Sendable (inout Options, Words.Argument) throws -> Void
@@ -18,12 +11,6 @@ struct Option<Options>: Sendable {
     self.apply = apply
   }
 
-  /// Creates an option without a value.
-  ///
-  /// - Parameters:
-  ///   - name: Its name, with hyphens.
-  ///   - text: What it does.
-  ///   - apply: Changes the options.
   init(
     _ name: String, _ text: String, _ apply: @escaping @Sendable (inout Options) throws -> Void
   ) {
@@ -38,13 +25,7 @@ struct Option<Options>: Sendable {
     self.apply = apply
   }
 
-  /// Applies the option that was read.
-  ///
-  /// - Parameters:
-  ///   - options: The options to change.
-  ///   - attached: The text after its `=`.
-  ///   - words: The words after it, from which its value is taken.
-  /// - Throws: `Failure` with the status `usage`.
+  /// `attached` is the text after the option's `=`. Without it, the value is the next of `words`.
   func apply(to options: inout Options, _ attached: String?, _ words: inout Words) throws(Failure) {
     let name = documentation.name
     if documentation.value == nil, attached != nil { throw .usage("\(name) takes no value") }
@@ -65,25 +46,17 @@ struct Option<Options>: Sendable {
   }
 }
 
-/// The options of a command, and what else its documentation says.
 protocol CommandOptions {
-  /// What the command does.
   static var text: CommandText { get }
-  /// All options of the command.
   static var options: [Option<Self>] { get }
 }
 
 extension CommandOptions {
-  /// The documentation of the command with that of its options.
   static var documentation: CommandDocumentation {
     CommandDocumentation(text: text, options: options.map(\.documentation))
   }
 
-  /// Reads a command line to its end.
-  ///
-  /// - Parameter words: The words after the name of the command.
-  /// - Returns: The endpoints and other operands; `nil` if help was asked for.
-  /// - Throws: `Failure` with the status `usage`, which says what is wrong.
+  /// Returns the endpoints and other operands; `nil` if help was asked for.
   mutating func read(_ words: inout Words) throws(Failure) -> [String]? {
     let options = Self.options
     var operands: [String] = []

@@ -1,12 +1,8 @@
 import ActorSockets
 
-/// The options of `sockcat proxy`.
 struct ProxyOptions: Equatable {
-  /// The options about listening.
   var listening = ListenOptions(endpoint: .port(0))
-  /// The options about connecting to the target.
   var connecting = ConnectingOptions()
-  /// The form in which the target is told the client's address.
   var proxyHeader: ProxyHeader.Version?
 }
 
@@ -33,9 +29,6 @@ extension ProxyOptions: CommandOptions {
       ) { $0.proxyHeader = try $1.proxyProtocolVersion() }
     ] + ListenOptions.shared.map { $0.lifted(to: \ProxyOptions.listening) }
 
-  /// Parses the options of the command.
-  ///
-  /// - Returns: The options about listening, with the forwarding; `nil` if help was asked for.
   static func parse(_ words: inout Words) throws(Failure) -> ListenOptions? {
     var options = ProxyOptions()
     guard let operands = try options.read(&words) else { return nil }

@@ -1,7 +1,6 @@
 import ActorSockets
 
 extension ProxyHeader.Version {
-  /// The words that stand for the versions.
   static let words = ["v1", "v2"]
 
   init?(word: String) {
@@ -14,13 +13,12 @@ extension ProxyHeader.Version {
 }
 
 extension Words.Argument {
-  /// Returns the value of an option that takes a version of the PROXY protocol.
   func proxyProtocolVersion() throws(Failure) -> ProxyHeader.Version {
     if let version = ProxyHeader.Version(word: text) { return version }
     throw .usage("\(option) takes \(ProxyHeader.Version.words.inWords), not \(text.debugDescription)")
   }
 
-  /// Returns the value of an option that takes a header: `v2`, or `v2:SOURCE,DESTINATION`.
+  /// The text is `v2`, or `v2:SOURCE,DESTINATION`.
   func proxyHeader() throws(Failure) -> ProxyHeader {
     let colon = text.firstIndex(of: ":")
     guard let version = ProxyHeader.Version(word: String(text[..<(colon ?? text.endIndex)])) else {
@@ -43,7 +41,6 @@ extension Words.Argument {
     }
   }
 
-  /// Returns the value of an option that takes networks.
   func networks() throws(Failure) -> [IPNetwork] {
     do {
       return try text.split(separator: ",", omittingEmptySubsequences: false).map {

@@ -1,20 +1,11 @@
 import ActorSockets
 
-/// The text that names a proxy: `socks5://host:port` or `http://host:port`, with `user@` or `user:password@` before the host (RFC 3986,
-/// section 3.2).
-///
+/// `socks5://host:port` or `http://host:port`, with `user@` or `user:password@` before the host: RFC 3986, section 3.2.
 /// No failure contains the text before the host, because there may be a password in it.
 enum ProxyURL {
-  /// The variable of the environment that has the password for a user without one.
+  /// Has the password for a user without one.
   static let passwordVariable = "SOCKCAT_PROXY_PASSWORD"
 
-  /// Returns the proxy that a text names.
-  ///
-  /// - Parameters:
-  ///   - text: The text.
-  ///   - password: Returns the password for a user without one.
-  /// - Returns: The proxy.
-  /// - Throws: `Failure` with the status `usage`.
   static func proxy(
     _ text: String, password: () -> String? = { variable(passwordVariable) }
   ) throws(Failure) -> Proxy {
@@ -55,7 +46,7 @@ enum ProxyURL {
     return Proxy.Credentials(username: username, password: password)
   }
 
-  /// Returns the text that is meant by one in which `%` and two hexadecimal digits stand for a byte.
+  /// In the text, `%` and two hexadecimal digits stand for a byte.
   private static func decoded(_ text: Substring) throws(Failure) -> String {
     var bytes: [UInt8] = []
     var rest = text.utf8[...]

@@ -1,9 +1,8 @@
 import Glibc
 
-/// The program. It runs the command of the command line, and reports the result as its exit status.
 @main
 struct SockcatCommand {
-  /// The version of the package. It ends with `-dev` until a commit is tagged with it.
+  /// The package's version. It ends with `-dev` until a commit is tagged with it.
   static let version = "0.1.0-dev"
 
   static func main() async {
@@ -22,7 +21,6 @@ struct SockcatCommand {
 }
 
 extension Command {
-  /// Runs the command.
   func run() async throws {
     switch self {
     case .help: try await StandardOutput().write(utf8: HelpText.text)

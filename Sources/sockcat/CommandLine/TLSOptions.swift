@@ -1,35 +1,29 @@
 import ActorSockets
 import ActorSocketsTLS
 
-/// The options about TLS. Clients and servers share this type, and each has some options of its own.
+/// Each side has some options that the other does not have.
 struct TLSOptions: Equatable {
-  /// The side that the options are for. Each side has options that the other does not have.
   enum Side { case client, server }
 
   let side: Side
-  /// Whether `--tls` was given.
   var isOn = false
-  /// The protocol to speak in plain text before the handshake.
   var startTLS: StartTLS?
-  /// The file with the trusted authorities: `--ca` or `--client-ca`.
+  /// From `--ca` or `--client-ca`.
   var authorities: String?
   var serverName: String?
   var applicationProtocols: [String] = []
   var certificate: String?
   var key: String?
-  /// Whether `--insecure` was given.
   var isInsecure = false
 
   init(_ side: Side) { self.side = side }
 
-  /// Whether the connection is to be encrypted.
   var isWanted: Bool { isOn || startTLS != nil }
 }
 
 // MARK: - The command line
 
 extension TLSOptions {
-  /// The options of clients.
   static let clientOptions: [Option<TLSOptions>] = [
     Option(
       "--tls",
@@ -56,7 +50,6 @@ extension TLSOptions {
     ) { $0.isInsecure = true },
   ]
 
-  /// The options of servers.
   static let serverOptions: [Option<TLSOptions>] = [
     Option("--tls", "encrypts all connections; it needs --cert") { $0.isOn = true },
     Option("--cert", .file, "has the server's certificate, followed by the intermediate certificates") {
@@ -77,10 +70,6 @@ extension TLSOptions {
     Option("--alpn", .named("A,B"), text) { $0.applicationProtocols = try $1.protocols() }
   }
 
-  /// Throws if two options contradict each other.
-  ///
-  /// - Parameter endpoint: The endpoint that a client connects to.
-  /// - Throws: `Failure`, which names the options.
   func check(connectingTo endpoint: Endpoint? = nil) throws(Failure) {
     if !isWanted, let option = firstOption {
       throw .usage("\(option) is about TLS: it needs --tls\(side == .client ? " or --starttls" : "")")
@@ -96,7 +85,7 @@ extension TLSOptions {
     }
   }
 
-  /// An option that has no meaning without TLS, or `nil` if no such option was given.
+  /// The first option given that has no meaning without TLS.
   private var firstOption: String? {
     if !applicationProtocols.isEmpty { return "--alpn" }
     if certificate != nil { return "--cert" }
@@ -110,12 +99,6 @@ extension TLSOptions {
 // MARK: - What they make
 
 extension TLSOptions {
-  /// Creates the context for all connections.
-  ///
-  /// - Parameter handshakeTimeout: The most time for a handshake; `nil` for the default.
-  /// - Returns: The context; `nil` without TLS.
-  /// - Throws: `Failure` with the status `inputOutput` for a file that cannot be used, otherwise with the status
-  ///   `usage`.
   func makeContext(handshakeTimeout: Duration? = nil) throws -> TLSContext? {
     if !isWanted { return nil }
     if isInsecure {
@@ -141,7 +124,6 @@ extension TLSOptions {
     }
   }
 
-  /// Returns the name that the server's certificate must be for.
   func name(of endpoint: Endpoint) -> String {
     if let serverName { return serverName }
     // If the endpoint has no name, `--insecure` is required, so no name is checked.
@@ -150,7 +132,6 @@ extension TLSOptions {
 }
 
 extension Words.Argument {
-  /// Returns the value of an option that takes names of application protocols.
   fileprivate func protocols() throws(Failure) -> [String] {
     let names = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
     guard names.allSatisfy({ !$0.isEmpty }) else {

@@ -1,37 +1,26 @@
 import ActorSockets
 
-/// The options of `sockcat udp-listen`.
 struct UDPListenOptions: Equatable {
   var endpoint: Endpoint
-  /// Whether each datagram is sent back.
   var echoes = false
-  /// The multicast groups to join.
   var groups: [IPAddress] = []
-  /// The interface to join the groups on.
   var interface: InterfaceSelector?
-  /// The number of datagrams to receive; `nil` for no limit.
+  /// `nil` means no limit.
   var count: Int?
-  /// The most time without a datagram.
   var idleTimeout: Duration?
 }
 
-/// The options of `sockcat udp-send`.
 struct UDPSendOptions: Equatable {
   var endpoint: Endpoint
-  /// Whether the whole input is one datagram.
   var isWhole = false
   /// How long to print answers after the last datagram was sent.
   var wait: Duration?
   var broadcast = false
-  /// The number of routers that the datagrams may pass.
   var hopLimit: UInt8?
-  /// The interface that datagrams to a group leave through.
   var interface: InterfaceSelector?
   var addressPreference = AddressPreference.any
-  /// The address or interface to send from.
   var source: Endpoint?
 
-  /// Whether the endpoint is a multicast group.
   var isToGroup: Bool { endpoint.numericAddress?.isMulticast ?? false }
 
   /// Whether the kernel may refuse to send because the endpoint is a broadcast address.
@@ -64,9 +53,6 @@ extension UDPListenOptions: CommandOptions {
     },
   ]
 
-  /// Parses the options of the command.
-  ///
-  /// - Returns: The options; `nil` if help was asked for.
   static func parse(_ words: inout Words) throws(Failure) -> UDPListenOptions? {
     // A placeholder, replaced below when the endpoint is known.
     var options = UDPListenOptions(endpoint: .port(0))
@@ -105,9 +91,6 @@ extension UDPSendOptions: CommandOptions {
     ) { $0.source = try $1.source() },
   ]
 
-  /// Parses the options of the command.
-  ///
-  /// - Returns: The options; `nil` if help was asked for.
   static func parse(_ words: inout Words) throws(Failure) -> UDPSendOptions? {
     // A placeholder, replaced below. Port 0 cannot be connected to.
     var options = UDPSendOptions(endpoint: .port(0))
@@ -133,7 +116,6 @@ extension Words.Argument {
 }
 
 extension UDPSendOptions {
-  /// Throws if two options contradict each other.
   fileprivate func check() throws(Failure) {
     if interface != nil, !isToGroup { throw .usage("--interface is for multicast groups, which \(endpoint) is not") }
     if endpoint.isUnix, broadcast || hopLimit != nil || addressPreference != .any {
@@ -146,7 +128,7 @@ extension UDPSendOptions {
 }
 
 extension Endpoint {
-  /// The socket address, if the endpoint contains it. It is `nil` if a name must be looked up.
+  /// `nil` if a name must be looked up, and for `.unix`.
   var numericAddress: SocketAddress? {
     switch self {
     case .host(let name, let port): IPAddress(name)?.socketAddress(port: port)

@@ -1,8 +1,6 @@
 import ActorSockets
 
-/// The words of a command line, read one at a time.
 struct Words {
-  /// A word and its kind.
   enum Word: Equatable, CustomStringConvertible {
     case operand(String)
     /// `--name`, or `--name=value`.
@@ -36,18 +34,15 @@ struct Words {
     return .option(String(word[..<equals]), String(word[word.index(after: equals)...]))
   }
 
-  /// Returns the value of an option: the value after its `=`, or the next word.
   mutating func value(of option: String, _ attached: String?) throws(Failure) -> String {
     guard let value = attached ?? rest.popFirst() else { throw .usage("\(option) needs a value") }
     return value
   }
 
-  /// The value that was given for an option.
   struct Argument {
     let option: String
     let text: String
 
-    /// Returns the value of an option that takes a time in seconds.
     func seconds() throws(Failure) -> Duration {
       // 3e10 seconds are about a thousand years. Greater values are refused, because they could overflow.
       guard let seconds = Double(text), seconds > 0, seconds < 3e10 else {
@@ -56,7 +51,6 @@ struct Words {
       return .seconds(seconds)
     }
 
-    /// Returns the value of an option that takes a whole number, at least 1.
     func count(atMost limit: Int = .max) throws(Failure) -> Int {
       guard let count = Int(text), count >= 1, count <= limit else {
         let range = limit == .max ? "from 1" : "from 1 to \(limit)"
@@ -65,13 +59,12 @@ struct Words {
       return count
     }
 
-    /// Returns the value of an option that takes the address or the interface to connect or send from, with or without a port.
+    /// The text is an address or an interface, with or without a port.
     func source() throws(Failure) -> Endpoint {
       if IPv6Address(text) != nil || !text.contains(":") { return .host(text, port: 0) }
       return try .parsed(text)
     }
 
-    /// Returns the value of an option that takes one of a few words.
     func choice<Value: RawRepresentable<String> & CaseIterable>() throws(Failure) -> Value {
       if let value = Value(rawValue: text) { return value }
       throw .usage("\(option) takes \(Value.words.inWords), not \(text.debugDescription)")
@@ -80,12 +73,11 @@ struct Words {
 }
 
 extension RawRepresentable<String> where Self: CaseIterable {
-  /// The words that stand for the values.
   static var words: [String] { allCases.map(\.rawValue) }
 }
 
 extension [String] {
-  /// The words as a choice: `a, b or c`.
+  /// For example `a, b or c`.
   var inWords: String {
     guard let last, count > 1 else { return self.last ?? "" }
     return dropLast().joined(separator: ", ") + " or " + last
@@ -93,7 +85,6 @@ extension [String] {
 }
 
 extension Endpoint {
-  /// Returns the endpoint of a text. If the text is not an endpoint, throws a failure of usage.
   static func parsed(_ text: String) throws(Failure) -> Endpoint {
     do {
       return try Endpoint(parsing: text)

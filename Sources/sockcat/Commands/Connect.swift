@@ -1,10 +1,8 @@
 import ActorSockets
 import ActorSocketsTLS
 
-/// `sockcat connect`.
 struct Connect {
-  /// The most time until the server is ready for the handshake, and for the handshake itself, if `--timeout` is not
-  /// given.
+  /// The most time until the server is ready for the handshake, if `--timeout` is not given.
   static let upgradeTime = Duration.seconds(30)
 
   let options: ConnectOptions
@@ -33,14 +31,7 @@ struct Connect {
     try await serve(try await encrypt(connection, context, since: start), by: join, idleTimeout: options.idleTimeout)
   }
 
-  /// Begins TLS, after the plain-text dialogue of `--starttls` if that was given.
-  ///
-  /// - Parameters:
-  ///   - connection: The connection.
-  ///   - context: The settings.
-  ///   - start: When connecting began: `--timeout` limits connecting and the handshake together.
-  /// - Returns: The encrypted connection, after the handshake.
-  /// - Throws: The failure of the dialogue or of the handshake.
+  /// `start` is when connecting began: `--timeout` limits connecting and the handshake together.
   private func encrypt(
     _ connection: TCPConnection, _ context: TLSContext, since start: ContinuousClock.Instant
   ) async throws -> TLSConnection {
@@ -69,7 +60,6 @@ struct Connect {
   }
 }
 
-/// Performs the handshake. If it fails, this also waits until the peer has been told why.
 func shakeHands(_ connection: TLSConnection) async throws {
   do {
     try await connection.handshake()
@@ -80,7 +70,6 @@ func shakeHands(_ connection: TLSConnection) async throws {
   }
 }
 
-/// Serves the only connection, and ends it so that the peer receives everything that was sent.
 func serve(_ connection: some ByteStream, by service: some Service, idleTimeout: Duration?) async throws {
   do {
     try await endingWithIdleness(of: connection, after: idleTimeout) { try await service.serve(connection) }

@@ -2,11 +2,11 @@ import ActorSockets
 import ActorSocketsTLS
 import Synchronization
 
-/// `sockcat listen` and `sockcat proxy`, which both listen.
+/// Also runs `sockcat proxy`.
 struct Listen {
   /// How long connections may continue after the first signal to stop.
   static let drainTime = Duration.seconds(30)
-  /// The most bytes that may wait for a slow reader of a chat, before the reader is disconnected.
+  /// The most bytes that may wait for a slow reader of a chat before it is disconnected.
   static let chatBudget = 262_144
 
   let options: ListenOptions
@@ -163,7 +163,7 @@ struct Listen {
     StandardError.describe(client: connection.remoteAddress, state, through: connection.proxyAddress)
   }
 
-  /// Accepts the first connection. Returns `nil` if the program is told to stop before one arrives.
+  /// `nil` if the program is told to stop before a connection arrives.
   private func first(of listener: TCPListener) async throws -> TCPConnection? {
     do {
       let limit = options.timeout
@@ -181,8 +181,7 @@ struct Listen {
   }
 }
 
-/// Prints why a connection was not served: its handshake failed, or its header of the PROXY protocol was missing or wrong. Services print
-/// other failures.
+/// Prints only a failed handshake, or a header of the PROXY protocol that is missing or wrong. Services print other failures.
 private func describeFailure(_ failure: ServeFailure, isEncrypted: Bool) {
   if !isEncrypted {
     guard let error = failure.error as? SocketError, error.operation == "PROXY header" else { return }
@@ -192,7 +191,7 @@ private func describeFailure(_ failure: ServeFailure, isEncrypted: Bool) {
   StandardError.write(line: "sockcat: \(name)\(Failure(failure.error).message)")
 }
 
-/// Serves one of many connections. If it is idle for too long and has nothing to send, it is closed and not reset.
+/// A connection that is idle for too long and has nothing to send is closed and not reset.
 private func serveOneOfMany(
   _ connection: some ByteStream, _ service: some Service, _ idleTimeout: Duration?
 ) async throws {
@@ -200,8 +199,8 @@ private func serveOneOfMany(
   try await serveOneOfMany(connection, service, closingAfter: idleTimeout)
 }
 
-/// Serves one of many connections with an idle timeout. The function is not inlined. Otherwise the task of every idle
-/// connection would contain its frame, even without the timeout, and need another slab of memory.
+/// Not inlined: the task of every idle connection would contain this frame, even without the timeout, and need another
+/// slab of memory.
 @inline(never)
 private func serveOneOfMany(
   _ connection: some ByteStream, _ service: some Service, closingAfter idleTimeout: Duration

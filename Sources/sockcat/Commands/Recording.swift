@@ -1,7 +1,5 @@
 import ActorSockets
 
-/// Runs a command whose connections are recorded in a file, and waits until the file is complete.
-///
 /// If recording failed, the reason is printed when the command has ended. The command does not fail, because its bytes have moved.
 func recording(in path: String?, _ body: (PacketCapture?) async throws -> Void) async throws {
   guard let path else { return try await body(nil) }

@@ -1,8 +1,6 @@
 import ActorSockets
 
-/// `sockcat udp-listen`.
 struct UDPListen {
-  /// The number of datagrams that one write prints.
   static let batch = 32
   /// How long echoes may wait for room at the end.
   static let echoTimeout = Duration.seconds(1)
@@ -48,7 +46,6 @@ struct UDPListen {
     return configuration
   }
 
-  /// Prints and echoes datagrams until the requested number has arrived, or the endpoint is closed.
   private func receive(from endpoint: UDPEndpoint, _ output: StandardOutput) async throws {
     var left = options.count ?? .max
     while left > 0 {
@@ -67,7 +64,7 @@ struct UDPListen {
     }
   }
 
-  /// Sends a datagram back. If that fails, the error is printed, and the program continues. If the peer is the reason, `errors` reports it.
+  /// A failure is printed, and the program continues. If the peer is the reason, `errors` reports it.
   private func echo(_ datagram: Datagram, on endpoint: UDPEndpoint) async throws {
     // The sender is a unix socket without a name, so it cannot be answered.
     if datagram.remoteAddress == nil { return }

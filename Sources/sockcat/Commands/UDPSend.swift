@@ -1,6 +1,5 @@
 import ActorSockets
 
-/// `sockcat udp-send`.
 struct UDPSend {
   let options: UDPSendOptions
 
@@ -33,11 +32,9 @@ struct UDPSend {
   }
 }
 
-/// An endpoint and the destination of its datagrams.
 private struct DatagramSender {
   private let endpoint: UDPEndpoint
-  /// The destination if the endpoint is not connected. The members of a group answer from their own addresses, so the
-  /// endpoint of a group is not connected.
+  /// `nil` if the endpoint is connected. That of a group is not, because the members answer from their own addresses.
   private let target: SocketAddress?
   private let hopLimit: UInt8?
 
@@ -75,7 +72,6 @@ private struct DatagramSender {
     }
   }
 
-  /// Prints datagrams until the endpoint is closed.
   func printAnswers() async throws {
     let output = StandardOutput()
     do {

@@ -1,18 +1,13 @@
 import Dispatch
 import Synchronization
 
-/// A thread for calls that block, so that neither the reactor nor Swift's thread pool has to wait for them.
-///
-/// It makes one call at a time, in the order in which they were submitted.
+/// A thread for calls that block, so that neither the reactor nor Swift's thread pool waits for them. It makes one call
+/// at a time, in the order in which they were submitted.
 final class BlockingThread: Sendable {
   private let queue: DispatchQueue
 
   init(name: String) { queue = DispatchQueue(label: name) }
 
-  /// Submits a call to the thread.
-  ///
-  /// - Parameter call: The call, which may block.
-  /// - Returns: The future result of the call.
   func start<Value: Sendable>(_ call: @escaping @Sendable () throws -> Value) -> Future<Value> {
     let future = Future<Value>()
     queue.async { future.complete(with: Result(catching: call)) }
@@ -20,7 +15,7 @@ final class BlockingThread: Sendable {
   }
 }
 
-/// A future result, which one task waits for. Only the first result counts.
+/// One task may wait for the result. Only the first result counts.
 final class Future<Value: Sendable>: Sendable {
   private struct State {
     var result: Result<Value, any Error>?
@@ -38,10 +33,8 @@ final class Future<Value: Sendable>: Sendable {
     waiter?.resume(with: result)
   }
 
-  /// Waits for the result.
-  ///
-  /// *Cancellation* only ends the wait. The call on the thread continues, because it cannot be stopped. Its result is
-  /// discarded.
+  /// *Cancellation* only ends the wait. The call on the thread continues, because it cannot be stopped, and its result
+  /// is discarded.
   func value() async throws -> Value {
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in

@@ -1,7 +1,6 @@
 import ActorSockets
 
-/// Runs `body`. If there is a limit and `body` takes longer, `body` is cancelled, and this throws a failure with
-/// `message`.
+/// If `body` takes longer than `limit`, it is cancelled, and this throws a failure with `message`.
 func within<Value: Sendable>(
   _ limit: Duration?, orFailWith message: String, _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
@@ -12,8 +11,7 @@ func within<Value: Sendable>(
   }
 }
 
-/// Runs `body`. If the connection's idle timeout ends the connection, `body` is cancelled, and this throws a failure.
-/// The cancellation is needed because `body` may wait for something other than the connection.
+/// If the idle timeout ends the connection, `body` is cancelled, because it may wait for something else.
 func endingWithIdleness(
   of connection: some ByteStream, after limit: Duration?, _ body: @escaping @Sendable () async throws -> Void
 ) async throws {
@@ -37,7 +35,6 @@ func endingWithIdleness(
   }
 }
 
-/// Returns or throws the result of the task that ends first, and cancels the other task.
 private func race<Value: Sendable>(
   _ first: @escaping @Sendable () async throws -> Value, _ second: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
@@ -51,7 +48,7 @@ private func race<Value: Sendable>(
 }
 
 extension Duration {
-  /// The duration for people, for example `0.5 s`.
+  /// For people, for example `0.5 s`.
   var inSeconds: String {
     let (seconds, attoseconds) = components
     return attoseconds == 0 ? "\(seconds) s" : "\(Double(seconds) + Double(attoseconds) / 1e18) s"

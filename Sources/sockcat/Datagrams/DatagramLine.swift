@@ -1,12 +1,10 @@
 import ActorSockets
 
 extension Datagram {
-  /// The line that is printed for a datagram: the sender's address, the length, the bytes and a newline.
-  ///
   /// The only newline is the last byte, and every byte is ASCII, whatever the peer sends and whatever its address is.
   var line: [UInt8] {
     var line: [UInt8] = []
-    // A sender without a name cannot be answered.
+    // A unix socket without a name has no address.
     for byte in (remoteAddress?.description ?? "unix:").utf8 {
       // Names of unix sockets may have spaces.
       if byte == UInt8(ascii: " ") { line += "\\x20".utf8 } else { line.append(escaping: byte) }

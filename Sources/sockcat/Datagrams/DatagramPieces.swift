@@ -1,6 +1,6 @@
-/// Divides input into datagrams. The input arrives in parts of any size.
+/// The input arrives in parts of any size.
 struct DatagramPieces {
-  /// The most bytes of a datagram that are accepted here. A datagram over IP can have a few bytes less.
+  /// The most bytes that are accepted here. A datagram over IP can have a few bytes less.
   static let maximumLength = 65_535
 
   private let isWhole: Bool
@@ -9,10 +9,7 @@ struct DatagramPieces {
 
   init(isWhole: Bool) { self.isWhole = isWhole }
 
-  /// Adds a part of the input.
-  ///
-  /// - Returns: The datagrams that are complete now.
-  /// - Throws: `Failure` if a datagram would be longer than any datagram can be.
+  /// Returns the datagrams that are complete now.
   mutating func add(_ bytes: [UInt8]) throws(Failure) -> [[UInt8]] {
     var lines = isWhole ? [bytes[...]] : bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
     let last = lines.removeLast()
@@ -26,8 +23,7 @@ struct DatagramPieces {
     return complete
   }
 
-  /// Returns the last datagram at the end of the input: a line without a newline, or the whole input, which may be
-  /// empty. Returns `nil` if nothing is left.
+  /// Returns the last line, if it has no newline, or the whole input, which may be empty.
   func finish() -> [UInt8]? { rest.isEmpty && !isWhole ? nil : rest }
 
   private mutating func append(_ more: ArraySlice<UInt8>) throws(Failure) {

@@ -1,6 +1,6 @@
 import ActorSockets
 
-/// `sockcat demo`: shows the library at work, on this machine only. Each scene also checks what it shows.
+/// Each scene also checks what it shows.
 struct Demo {
   private let output: StandardOutput
 
@@ -40,7 +40,6 @@ struct Demo {
     try await within(.seconds(20), orFailWith: "the demo makes no progress", body)
   }
 
-  /// Serves on a free port of this machine while `body` runs, and stops afterwards.
   func serving(
     _ handler: @escaping @Sendable (TCPConnection) async throws -> Void,
     _ body: (_ listener: TCPListener, _ endpoint: Endpoint) async throws -> Void

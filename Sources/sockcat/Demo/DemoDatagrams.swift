@@ -1,7 +1,6 @@
 import ActorSockets
 
 extension Demo {
-  /// Runs a server that answers in a loop, and a client that is connected to it.
   func datagrams() async throws {
     let server = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
     let serving = Task {
@@ -31,7 +30,6 @@ extension Demo {
     await client.close()
   }
 
-  /// Sends one datagram to several receivers.
   func multicast() async throws {
     let group = IPAddress.ipv4(IPv4Address(239, 255, 17, 4))
     var configuration = UDPEndpoint.Configuration()

@@ -1,7 +1,6 @@
 import ActorSockets
 
 extension Demo {
-  /// Runs a chat with three clients.
   func chat() async throws {
     let room = ChatRoom()
     try await serving(room.serve) { _, endpoint in
@@ -23,7 +22,6 @@ extension Demo {
     }
   }
 
-  /// Exchanges messages of any bytes, delimiters included.
   func messages() async throws {
     let prefix = LengthPrefix.uint32(.big)
     try await serving { connection in
@@ -46,7 +44,6 @@ extension Demo {
     }
   }
 
-  /// Queues several requests and answers without waiting.
   func pipelining() async throws {
     try await serving { connection in
       for try await number in connection.messages(ofLength: 4) {
@@ -72,7 +69,6 @@ extension Demo {
     }
   }
 
-  /// Reads a line whose second half arrives late.
   func timeout() async throws {
     try await serving { connection in
       try await connection.write(utf8: "The first half, ")
@@ -97,7 +93,6 @@ extension Demo {
     }
   }
 
-  /// Drains a server with three connections, one of which never ends by itself.
   func draining() async throws {
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     async let served = listener.serve { connection in
@@ -135,7 +130,6 @@ extension Demo {
   }
 }
 
-/// A client that reads lines.
 private struct DemoClient {
   let name: String
   let connection: TCPConnection
@@ -148,7 +142,7 @@ private struct DemoClient {
   func line() async throws -> String { try await connection.read(.line()) ?? "(the end)" }
 }
 
-/// Returns a number in network byte order.
+/// In network byte order.
 private func bytes(of number: UInt32) -> [UInt8] {
   [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
 }

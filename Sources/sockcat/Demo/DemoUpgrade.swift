@@ -3,7 +3,6 @@ import ActorSocketsTLS
 import Synchronization
 
 extension Demo {
-  /// Runs a connection that begins in plain text and continues encrypted, and shows what an eavesdropper sees of it.
   func upgrade() async throws {
     let identity = try TLSIdentity.selfSigned(for: ["demo.test"])
     let certificate = identity.certificate
@@ -28,14 +27,13 @@ extension Demo {
 
   private var secret: String { "the treasure is under the oak" }
 
-  /// The client's side.
   private func converse(_ connection: TCPConnection, _ context: TLSContext) async throws {
     try await connection.write(utf8: "HELLO\n")
     try await say("in plain text: HELLO; the server: \(try await connection.read(.line()) ?? "")")
     try await connection.write(utf8: "STARTTLS\n")
     try await say("in plain text: STARTTLS; the server: \(try await connection.read(.line()) ?? "")")
     let secure = connection.startTLS(context, as: .client(serverName: "demo.test"))
-    // The write is queued behind the handshake.
+    // The write waits in the queue until the handshake is done.
     _ = secure.enqueueWrite(Array("NOTE \(secret)\n".utf8))
     try await say("the same connection, encrypted: \(try await secure.session.summary)")
     let answer = try await secure.read(.line()) ?? ""
@@ -51,7 +49,6 @@ extension Demo {
     await secure.close()
   }
 
-  /// The server's side: answers each line, and starts TLS after STARTTLS.
   private func notebook(_ connection: TCPConnection, _ context: TLSContext) async throws {
     for try await line in connection.lines {
       if line == "STARTTLS" {
@@ -75,7 +72,6 @@ extension Demo {
   }
 }
 
-/// An eavesdropper between client and server. It forwards all bytes and keeps a copy.
 private final class Eavesdropper: Sendable {
   private let copies = Mutex<[(who: String, bytes: [UInt8])]>([])
 

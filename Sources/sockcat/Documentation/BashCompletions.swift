@@ -1,4 +1,4 @@
-/// The completions for bash(1), section "Programmable Completion". They need no other file.
+/// See bash(1), section "Programmable Completion". The script needs no other file.
 enum BashCompletions {
   static var text: String {
     """
@@ -34,7 +34,6 @@ enum BashCompletions {
   private static let firstWords = (Manual.commands.map(\.text.name) + ["demo", "--help", "--version"])
     .joined(separator: " ")
 
-  /// The words to offer after an option with a value.
   private static var values: String {
     Manual.commands.flatMap { command in
       command.options.compactMap { option in
@@ -57,7 +56,6 @@ enum BashCompletions {
     "mapfile -t COMPREPLY < <(compgen \(words) -- \"$word\")"
   }
 
-  /// The options to offer for a word that begins with a hyphen.
   private static var options: String {
     Manual.commands.map { command in
       let names = command.options.map(\.name) + ["--help"]

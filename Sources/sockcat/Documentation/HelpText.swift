@@ -1,8 +1,6 @@
-/// The text of `sockcat --help`.
 enum HelpText {
-  /// The longest line, in columns.
+  /// In columns.
   static let width = 98
-  /// Where the texts of options begin.
   private static let column = 30
 
   static var text: String {
@@ -33,7 +31,6 @@ enum HelpText {
     text + String(repeating: " ", count: max(0, column - text.utf8.count))
   }
 
-  /// Returns the lines of a paragraph.
   private static func wrapped(_ text: String, indent: Int) -> [String] {
     var lines: [String] = []
     var line = ""

@@ -1,4 +1,4 @@
-/// The man page of section 1, in the macros of man(7).
+/// In the macros of man(7).
 enum ManPage {
   static var text: String {
     var lines = [
@@ -34,7 +34,6 @@ enum ManPage {
     return lines
   }
 
-  /// Returns a text that begins in lower case as a sentence.
   private static func sentence(_ text: String) -> String {
     escaped(text.prefix(1).uppercased() + text.dropFirst()) + "."
   }

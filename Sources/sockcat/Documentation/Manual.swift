@@ -1,18 +1,15 @@
 /// The contents of the help, the man page and the completions, without their forms.
 enum Manual {
-  /// Some paragraphs about something that several commands have in common.
   struct Section {
     let title: String
     let text: String
   }
 
-  /// All commands with options.
   static let commands = [
     ConnectOptions.documentation, ListenOptions.documentation, ProxyOptions.documentation,
     UDPListenOptions.documentation, UDPSendOptions.documentation,
   ]
 
-  /// What `sockcat demo` does.
   static let demo = "shows the library at work, on this machine"
 
   static let sections = [
@@ -32,7 +29,6 @@ enum Manual {
 }
 
 extension Failure.Status {
-  /// The exit statuses, and what they mean.
   static let meanings: [(Int32, String)] =
     [(0, "success")] + allCases.map { ($0.rawValue, $0.meaning) }
 

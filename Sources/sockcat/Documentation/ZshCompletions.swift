@@ -1,4 +1,4 @@
-/// The completions for zsh: zshcompsys(1), `_arguments` and `_describe`.
+/// See zshcompsys(1), `_arguments` and `_describe`.
 enum ZshCompletions {
   static var text: String {
     """
@@ -46,7 +46,7 @@ enum ZshCompletions {
     .joined(separator: "\n")
   }
 
-  /// Returns an option as `_arguments` reads it.
+  /// In the notation of `_arguments`.
   private static func specification(of option: OptionText) -> String {
     // A colon or a bracket would end the text.
     let summary = option.summary.filter { !":[]".contains($0) }

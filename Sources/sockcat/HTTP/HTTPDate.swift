@@ -5,7 +5,7 @@ import Synchronization
 enum HTTPDate {
   private static let last = Mutex((second: -1, text: ""))
 
-  /// The current date. The text is made once a second.
+  /// The text is made once a second.
   static var now: String {
     let second = time(nil)
     return last.withLock { last in
@@ -14,10 +14,7 @@ enum HTTPDate {
     }
   }
 
-  /// Returns the date of a second.
-  ///
-  /// - Parameter second: Seconds since 1970-01-01 00:00:00 UTC, at least 0.
-  /// - Returns: The date.
+  /// `second` counts from 1970-01-01 00:00:00 UTC, and is at least 0.
   static func text(of second: Int) -> String {
     assert(second >= 0)
     let (days, rest) = second.quotientAndRemainder(dividingBy: 86_400)
@@ -30,10 +27,8 @@ enum HTTPDate {
 
   private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 
-  /// Returns the date of the Gregorian calendar that is `days` days after 1970-01-01.
-  ///
-  /// The calculation uses years that begin in March, so that the leap day is the last day of a year. It uses eras of
-  /// 400 years, each of which has 146,097 days (Hinnant, "chrono-compatible low-level date algorithms").
+  /// `days` counts from 1970-01-01. The calculation uses years that begin in March, so that the leap day is the last day of a
+  /// year, and eras of 400 years, each of which has 146,097 days (Hinnant, "chrono-compatible low-level date algorithms").
   private static func civil(_ days: Int) -> (year: Int, month: Int, day: Int) {
     let (era, dayOfEra) = (days + 719_468).quotientAndRemainder(dividingBy: 146_097)
     let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365

@@ -1,4 +1,4 @@
-/// A status code and its reason phrase: RFC 9110, section 15.
+/// RFC 9110, section 15.
 struct HTTPStatus: Error, Equatable {
   let code: Int
   let reason: String
@@ -10,19 +10,12 @@ struct HTTPStatus: Error, Equatable {
   static let versionNotSupported = HTTPStatus(code: 505, reason: "HTTP Version Not Supported")
 }
 
-/// The responses to the requests that have arrived, in their order.
 struct HTTPReply {
   private(set) var bytes: [UInt8] = []
-  /// Whether the connection is closed after these responses.
   private(set) var isLast = false
 
-  /// Answers every request whose head has arrived.
-  ///
-  /// - Parameters:
-  ///   - requests: The bytes that have arrived.
-  ///   - consumed: Receives the number of bytes that were answered; 0 if no head is complete.
-  ///   - date: The Date field of the responses.
-  ///   - isDraining: Whether the server stops. If so, the first response is the last.
+  /// Answers every request whose head has arrived. `consumed` receives the number of bytes answered, 0 if no head is
+  /// complete. If the server drains, the first response is the last.
   init(to requests: Span<UInt8>, consumed: inout Int, date: String, isDraining: Bool = false) {
     while !isLast {
       switch HTTPRequest.parse(requests.extracting(consumed...)) {
@@ -42,7 +35,6 @@ struct HTTPReply {
     }
   }
 
-  /// Creates an error response, after which the connection is closed.
   init(refusing status: HTTPStatus, date: String) {
     isLast = true
     append(status, date, HTTPRequest())
@@ -63,7 +55,6 @@ struct HTTPReply {
   }
 }
 
-/// The page in a response.
 private struct HTTPPage {
   let type: String
   let text: String

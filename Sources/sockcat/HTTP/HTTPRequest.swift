@@ -2,33 +2,24 @@ import ActorSockets
 
 /// The parts of a request's head that this server uses: RFC 9112.
 struct HTTPRequest: Equatable {
-  /// The methods that this server distinguishes.
   enum Method: Equatable { case get, head, other }
 
-  /// The result of parsing the bytes that have arrived.
   enum Outcome: Equatable {
-    /// The head has not arrived in full.
     case incomplete
-    /// A complete head with its length in bytes.
+    /// `length` is that of the head, in bytes.
     case request(HTTPRequest, length: Int)
     /// The bytes are no valid request, and the bytes after it cannot be understood.
     case refused(HTTPStatus)
   }
 
   var method = Method.other
-  /// Whether the connection stays open for another request.
   var keepsAlive = true
-  /// Whether the client speaks HTTP/1.0. Such a client must ask for the connection to stay open.
+  /// A client of HTTP/1.0 must ask for the connection to stay open.
   var isVersion10 = false
-  /// Whether the client accepts HTML, as browsers do.
   var acceptsHTML = false
-  /// Whether a body follows, which this server does not read.
   var hasBody = false
 
-  /// Parses the head of a request.
-  ///
-  /// - Parameter bytes: The bytes that have arrived, beginning with the request.
-  /// - Returns: The result. It is `.refused` as early as possible.
+  /// Returns `.refused` as early as possible.
   static func parse(_ bytes: Span<UInt8>) -> Outcome {
     var position = 0
     var head: HTTPRequestHead?
@@ -50,7 +41,7 @@ struct HTTPRequest: Equatable {
     }
   }
 
-  /// Returns the next line without its ending, which is CRLF or LF. Returns `nil` if the line is not complete.
+  /// Without the line's ending, which is CRLF or LF. `nil` if the line is not complete.
   private static func nextLine(of bytes: Span<UInt8>, from position: inout Int) -> Range<Int>? {
     let start = position
     for index in start..<bytes.count where bytes[index] == UInt8(ascii: "\n") {
@@ -62,7 +53,6 @@ struct HTTPRequest: Equatable {
   }
 }
 
-/// Parses the lines of a head, one after the other.
 private struct HTTPRequestHead {
   private var result = HTTPRequest()
   private var hosts = 0
@@ -71,7 +61,7 @@ private struct HTTPRequestHead {
   private var saysKeepAlive = false
   private var saysClose = false
 
-  /// Parses the request line, for example `GET /path HTTP/1.1`.
+  /// For example `GET /path HTTP/1.1`.
   init(requestLine line: Span<UInt8>) throws(HTTPStatus) {
     guard let first = line.firstIndex(of: " "), let last = line.lastIndex(of: " "), first < last else {
       throw .badRequest
@@ -94,7 +84,7 @@ private struct HTTPRequestHead {
     result.isVersion10 = text[7] == UInt8(ascii: "0")
   }
 
-  /// Parses a field line, `Name: value`.
+  /// `Name: value`.
   mutating func add(field line: Span<UInt8>) throws(HTTPStatus) {
     guard let colon = line.firstIndex(of: ":") else { throw .badRequest }
     let name = line.extracting(..<colon)
@@ -125,7 +115,6 @@ private struct HTTPRequestHead {
     }
   }
 
-  /// Returns the request that the lines form.
   func request() throws(HTTPStatus) -> HTTPRequest {
     if hosts > 1 || hosts == 0 && !result.isVersion10 { throw .badRequest }
     if hasTransferEncoding, contentLength != nil || result.isVersion10 { throw .badRequest }

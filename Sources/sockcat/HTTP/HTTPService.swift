@@ -1,9 +1,8 @@
 import ActorSockets
 import Synchronization
 
-/// A small web server. It has the same page for every path.
+/// Has the same page for every path.
 final class HTTPService: Service {
-  /// The most bytes of a request's head.
   static let headLimit = 16_384
 
   private struct State {
@@ -29,7 +28,7 @@ final class HTTPService: Service {
     for connection in idle { connection.beginClose() }
   }
 
-  /// Waits for requests, and answers all that have arrived. Returns `nil` if no more will come.
+  /// `nil` if no more requests will come.
   private func reply(to connection: some ByteStream) async throws -> HTTPReply? {
     let mayWait = state.withLock { state in
       if !state.isDraining { state.idle[connection.id] = connection }

@@ -1,13 +1,12 @@
 import ActorSockets
 
-// The elements of HTTP's grammar, parsed in place: RFC 9110, section 5.6.
+// The elements of HTTP's grammar, parsed without copies: RFC 9110, section 5.6.
 
 extension UInt8 {
   var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
 
   fileprivate var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 
-  /// Whether this can be a character of the name of a method or a field.
   fileprivate var isTokenCharacter: Bool {
     switch self {
     case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -32,26 +31,23 @@ extension Span<UInt8> {
     indices.last { self[$0] == UInt8(ascii: character) }
   }
 
-  /// Returns whether there is at least one byte, and every byte fits.
   private func consists(of fits: (UInt8) -> Bool) -> Bool { !isEmpty && indices.allSatisfy { fits(self[$0]) } }
 
-  /// Whether this can be a name.
   var isToken: Bool { consists { $0.isTokenCharacter } }
 
-  /// Whether this can be the target of a request: printable ASCII without spaces.
+  /// Printable ASCII without spaces.
   var isTarget: Bool { consists { (0x21...0x7E).contains($0) } }
 
-  /// Whether this can be the value of a field: no control characters except tabs.
+  /// No control characters except tabs.
   var isFieldValue: Bool { isEmpty || consists { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 } }
 
-  /// Whether it begins with `http://` or `https://`.
   var startsLikeURL: Bool {
     count > 7 && extracting(..<7).matches("http://") || count > 8 && extracting(..<8).matches("https://")
   }
 
   func equals(_ text: StaticString) -> Bool { isSame(as: text) { $0 } }
 
-  /// Returns whether the bytes equal `text` without regard to case. `text` must be in lower case.
+  /// `text` must be in lower case.
   func matches(_ text: StaticString) -> Bool { isSame(as: text) { $0.lowercasedASCII } }
 
   private func isSame(as text: StaticString, _ fold: (UInt8) -> UInt8) -> Bool {
@@ -64,7 +60,7 @@ extension Span<UInt8> {
     return true
   }
 
-  /// The decimal number that the bytes write. It is `nil` if they are not a number, or if the number is too large.
+  /// `nil` if the bytes are not a number, or if the number is too large.
   var decimal: Int? {
     if isEmpty { return nil }
     var number = 0
@@ -78,7 +74,6 @@ extension Span<UInt8> {
     return number
   }
 
-  /// The range without the blanks at both ends.
   var trimmed: Range<Int> {
     var start = 0
     var end = count
@@ -87,7 +82,6 @@ extension Span<UInt8> {
     return start..<end
   }
 
-  /// Calls `body` with each item of a comma-separated list, without blanks around it.
   func forEachListItem(_ body: (Span<UInt8>) -> Void) {
     var start = 0
     for index in 0...count where index == count || self[index] == UInt8(ascii: ",") {

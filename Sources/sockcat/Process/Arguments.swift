@@ -1,14 +1,9 @@
 import ActorSockets
 import Glibc
 
-/// The words of the command line, as the process has got them.
 enum Arguments {
-  /// Returns the words after the program's name.
-  ///
-  /// The names of files and sockets may be any bytes, but Swift's texts are UTF-8. If a word is something else, Swift would replace bytes,
-  /// and the program would use another file. So this throws.
-  ///
-  /// - Throws: `Failure` with the status `usage`.
+  /// The names of files and sockets may be any bytes, but Swift's texts are UTF-8. Swift would replace bytes of other
+  /// words, and the program would use another file. So this throws.
   static func all() throws(Failure) -> [String] {
     var words: [String] = []
     for index in 1..<max(1, Int(CommandLine.argc)) {
@@ -28,7 +23,6 @@ enum Arguments {
   }
 }
 
-/// Returns the value of a variable of the environment: getenv(3); `nil` if it is not set.
 func variable(_ name: String) -> String? {
   // SAFETY: no thread of this program changes the environment.
   unsafe getenv(name).map { unsafe String(cString: $0) }

@@ -1,13 +1,12 @@
 import ActorSockets
 
-/// The signals SIGTERM and SIGINT, which ask the program to stop.
 struct StopSignals {
   private let signals: ProcessSignals
 
-  /// Takes the signals over. When this returns, they no longer end the process.
+  /// When this returns, the signals no longer end the process.
   init() throws { signals = try ProcessSignals([.terminate, .interrupt]) }
 
-  /// Runs `body`. Meanwhile, the first signal calls `drain`, and each further signal calls `abort`.
+  /// The first signal calls `drain`, and each further signal calls `abort`.
   func during<Value>(
     drain: @escaping @Sendable () async -> Void, abort: @escaping @Sendable () async -> Void,
     _ body: () async throws -> Value

@@ -6,8 +6,8 @@ import Synchronization
 // they are never made nonblocking. Standard input and standard output each have a thread of their own. Back-pressure
 // needs no extra code: nothing is read before it is requested, and each write waits for the previous one.
 
-/// Opens /dev/null in place of each standard stream that the program was started without: open(2). Otherwise, the next descriptor
-/// would get the stream's number.
+/// Opens /dev/null for each standard stream that the program was started without. Otherwise the next descriptor would
+/// get the stream's number.
 func openMissingStreams() {
   while true {
     // SAFETY: the text is valid for the call.
@@ -17,7 +17,6 @@ func openMissingStreams() {
   }
 }
 
-/// Standard input.
 final class StandardInput: Sendable {
   private struct State {
     var isEnded = false
@@ -29,15 +28,12 @@ final class StandardInput: Sendable {
 
   init() { thread = BlockingThread(name: "standard input") }
 
-  /// Whether the input is a terminal, where a person types.
   var isTerminal: Bool { isatty(STDIN_FILENO) == 1 }
 
-  /// Reads the bytes that are available, and waits for at least one: read(2).
+  /// Waits for at least one byte; returns `nil` at the end of input.
   ///
-  /// *Cancellation* ends the wait. Bytes that arrive afterwards are lost. A program that no longer waits for its input
+  /// *Cancellation* ends the wait. Bytes that arrive afterwards are lost: a program that no longer waits for its input
   /// is about to end.
-  ///
-  /// - Returns: The bytes, at least one; `nil` at the end of input.
   func read() async throws -> [UInt8]? {
     let reading = state.withLock { state in
       if !state.isEnded { state.reading = thread.start { try readSome(from: STDIN_FILENO) } }
@@ -46,7 +42,7 @@ final class StandardInput: Sendable {
     return try await reading?.value()
   }
 
-  /// Ends the input immediately, for the current read and all later ones.
+  /// Ends the current read and all later ones.
   func end() {
     let reading = state.withLock { state in
       state.isEnded = true
@@ -56,14 +52,11 @@ final class StandardInput: Sendable {
   }
 }
 
-/// Standard output.
 final class StandardOutput: Sendable {
   private let thread: BlockingThread
 
   init() { thread = BlockingThread(name: "standard output") }
 
-  /// Writes all bytes: write(2).
-  ///
   /// *Cancellation* only ends the wait; the bytes are written when there is room.
   func write(_ bytes: [UInt8]) async throws {
     try await thread.start { try writeAll(bytes, to: STDOUT_FILENO) }.value()
@@ -72,12 +65,12 @@ final class StandardOutput: Sendable {
   func write(utf8 text: String) async throws { try await write(Array(text.utf8)) }
 }
 
-/// Standard error. It takes short lines, which are written immediately.
+/// For short lines, which are written immediately.
 enum StandardError {
   static func write(line: String) { try? writeAll(Array((line + "\n").utf8), to: STDERR_FILENO) }
 }
 
-/// Waits for input. Returns `nil` at the end.
+/// `nil` at the end of the input.
 private func readSome(from descriptor: Int32) throws -> [UInt8]? {
   var buffer = [UInt8](repeating: 0, count: 65_536)
   while true {
@@ -93,7 +86,6 @@ private func readSome(from descriptor: Int32) throws -> [UInt8]? {
   }
 }
 
-/// Writes all bytes, and waits for room.
 private func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws {
   var done = 0
   while done < bytes.count {
@@ -111,7 +103,7 @@ private func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws {
   }
 }
 
-/// Waits for a descriptor that another program made nonblocking: poll(2).
+/// Another program may have made the descriptor nonblocking.
 private func wait(for events: Int32, of descriptor: Int32) throws {
   var entry = pollfd(fd: descriptor, events: Int16(events), revents: 0)
   // SAFETY: one entry, lent for the call.

@@ -1,11 +1,8 @@
 import ActorSockets
 
-/// A chat room. Each connection receives the lines of all others.
-///
-/// No connection waits for another. A line is put into the queue of each receiver. A receiver that reads too slowly exceeds the write
-/// budget, and its connection is aborted.
+/// Each connection receives the lines of all others, and no connection waits for another: a line is put into the queue
+/// of each receiver. A receiver that reads too slowly exceeds the write budget, and its connection is aborted.
 actor ChatRoom: Service {
-  /// The most bytes of a line.
   static let lineLimit = 4096
 
   private struct Member {
@@ -36,7 +33,6 @@ actor ChatRoom: Service {
 
   // MARK: One connection
 
-  /// Passes on the lines of one connection, until the connection has finished.
   private nonisolated func listen(to connection: some ByteStream) async throws {
     var lines = connection.lines(maximumLength: Self.lineLimit).makeAsyncIterator()
     while true {
@@ -94,7 +90,7 @@ actor ChatRoom: Service {
 
   private func tell(_ connection: any ByteStream, _ text: String) { post("* " + text, to: connection) }
 
-  /// Puts a line into a connection's queue. If it does not fit, the connection is aborted, and its handler reports that.
+  /// If the line exceeds the write budget, the connection is aborted, and its handler reports that.
   private func post(_ line: String, to connection: any ByteStream) {
     _ = connection.enqueueWrite(Array((line + "\n").utf8))
   }

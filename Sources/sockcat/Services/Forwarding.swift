@@ -1,13 +1,12 @@
 import ActorSockets
 
-/// The service of `sockcat proxy`: connects each connection to the target and joins the two.
+/// The service of `sockcat proxy`.
 struct Forwarding: Service, Equatable {
   let target: Endpoint
-  /// How the target is connected to.
   var connecting = ConnectingOptions()
-  /// The form in which the target is told the client's address; `nil` if it is not told.
+  /// The form in which the target is told the client's address; `nil` if the target is not told.
   var proxyHeader: ProxyHeader.Version?
-  /// The most time without a byte in either direction. Each byte is moved on both connections.
+  /// For both connections, because each byte moves on both.
   var idleTimeout: Duration?
 
   func serve(_ client: some ByteStream) async throws {
@@ -23,7 +22,7 @@ struct Forwarding: Service, Equatable {
     }
   }
 
-  /// Ends a connection: with a FIN if it has nothing to send, with a reset if it is stuck.
+  /// Ends with a FIN if there is nothing to send, with a reset if the connection is stuck.
   private func end(_ connection: some ByteStream) async {
     if await connection.status.unsentBytes > 0 { await connection.abort() } else { await connection.close() }
   }
@@ -31,8 +30,7 @@ struct Forwarding: Service, Equatable {
   /// Does nothing: forwarding continues until the peers have finished or the time limit is reached.
   func drain() {}
 
-  /// Connects to the target. If that fails, the reason is printed here, and the client is reset, which tells it more
-  /// than an end would.
+  /// A failure is printed here, and the client is reset, which tells it more than an end would.
   private func connect(for client: some ByteStream) async throws -> TCPConnection {
     var configuration = TCPConnection.Configuration()
     configuration.liveness.idleTimeout = idleTimeout
@@ -46,7 +44,7 @@ struct Forwarding: Service, Equatable {
       throw error
     }
   }
-  /// Returns the header that names a client, without addresses if this version cannot contain them.
+  /// The header has no addresses if this version cannot contain them.
   private func header(_ version: ProxyHeader.Version, for client: some ByteStream) -> ProxyHeader {
     // Of a client that a load balancer forwards, the balancer says what it connected to.
     let destination = (client as? TCPConnection)?.proxyHeader?.destination ?? client.localAddress

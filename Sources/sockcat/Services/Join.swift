@@ -1,6 +1,5 @@
 import ActorSockets
 
-/// Joins one connection to standard input and output.
 struct Join: Service {
   private enum Direction { case outgoing, incoming }
 
@@ -8,16 +7,14 @@ struct Join: Service {
   private let output: StandardOutput
   private let keepsSending: Bool
 
-  /// - Parameter keepsSending: Whether the sending direction stays open when the input has ended, until the peer has
-  ///   finished, too.
+  /// `keepsSending` keeps the sending direction open when the input has ended, until the peer has finished, too.
   init(keepsSending: Bool) {
     self.keepsSending = keepsSending
     input = StandardInput()
     output = StandardOutput()
   }
 
-  /// Moves bytes in both directions until both have ended. If a person types the input, it stops when the peer's
-  /// direction has ended.
+  /// Ends when both directions have ended; if a person types the input, when the peer's direction has ended.
   func serve(_ connection: some ByteStream) async throws {
     let failure = await withTaskGroup(of: (Direction, (any Error)?).self) { group in
       group.addTask { (.outgoing, await error { try await send(to: connection) }) }
@@ -36,7 +33,6 @@ struct Join: Service {
     try Task.checkCancellation()
   }
 
-  /// Ends the input.
   func drain() { input.end() }
 
   private func send(to connection: some ByteStream) async throws {

@@ -1,6 +1,5 @@
 import ActorSockets
 
-/// The service that `sockcat listen` runs for its connections.
 protocol Service: Sendable {
   /// Serves one connection. The connection is closed when this returns, and aborted when it throws.
   func serve(_ connection: some ByteStream) async throws
@@ -9,7 +8,6 @@ protocol Service: Sendable {
   func drain() async
 }
 
-/// Sends every byte back, until the peer has finished.
 struct Echo: Service {
   func serve(_ connection: some ByteStream) async throws {
     while let bytes = try await connection.read() { try await connection.write(bytes) }
@@ -19,7 +17,6 @@ struct Echo: Service {
   func drain() {}
 }
 
-/// Reads and discards every byte, until the peer has finished.
 struct Discard: Service {
   func serve(_ connection: some ByteStream) async throws {
     while try await connection.withBytes({ bytes, consumed in consumed = bytes.count }) != nil {}

@@ -2,8 +2,7 @@ import ActorSockets
 import ActorSocketsTLS
 
 extension TLSSession {
-  /// The negotiated parameters in one line for people: version, cipher, ALPN, the peer's subject, and whether it was
-  /// verified.
+  /// One line for people.
   var summary: String {
     var parts = ["\(version)", cipherSuite, applicationProtocol.map { "ALPN \(AddressError.quote($0))" } ?? "no ALPN"]
     if isResumed { parts.append("resumed") }

@@ -13,9 +13,7 @@ enum StartTLS: String, CaseIterable {
   private static let lineLimit = 4096
   private static let answerLimit = 100
 
-  /// Runs the dialogue. When this returns, the next byte in either direction belongs to the handshake.
-  ///
-  /// - Throws: `Failure` if the server refuses TLS; `SocketError` if the connection fails.
+  /// When this returns, the next byte in either direction belongs to the handshake.
   func begin(on connection: TCPConnection) async throws {
     switch self {
     case .smtp: try await smtp(connection)
@@ -38,8 +36,7 @@ enum StartTLS: String, CaseIterable {
     _ = try await smtpAnswer("220", on: connection)
   }
 
-  /// Reads a reply and returns its texts. Each line except the last has a hyphen after the code: RFC 5321, section
-  /// 4.2.1.
+  /// Each line except the last has a hyphen after the code: RFC 5321, section 4.2.1.
   private func smtpAnswer(_ code: String, on connection: TCPConnection) async throws -> [ArraySlice<UInt8>] {
     var texts: [ArraySlice<UInt8>] = []
     while texts.count < Self.answerLimit {
@@ -83,7 +80,7 @@ enum StartTLS: String, CaseIterable {
 
   // MARK: SMTP and IMAP
 
-  /// Reads a line, and returns its bytes, which need not be UTF-8, without its end.
+  /// The bytes need not be UTF-8. They are returned without the line's end.
   private func line(of connection: TCPConnection) async throws -> ArraySlice<UInt8> {
     var bytes = try await connection.read(until: .lf, maximumLength: Self.lineLimit)[...]
     while let last = bytes.last, last == 10 || last == 13 { bytes.removeLast() }
@@ -97,7 +94,7 @@ enum StartTLS: String, CaseIterable {
 }
 
 extension ArraySlice<UInt8> {
-  /// Whether these are the bytes of a word in lower case, in any case of the letters of ASCII.
+  /// `word` is in lower case, and matches ASCII letters of any case.
   fileprivate func isWord(_ word: StaticString) -> Bool {
     map(\.lowercasedASCII).elementsEqual(word.description.utf8)
   }
