@@ -18,7 +18,7 @@ struct IdentityTable: Sendable {
 
   var isEmpty: Bool { fallback == nil && exact.isEmpty && wildcards.isEmpty }
 
-  /// The identity for a name: the exact entry, or a wildcard in place of the first label, or the fallback.
+  /// The identity for a name: the exact entry, or a wildcard for the first label, or the fallback.
   func identity(for name: String?) -> TLSIdentity? {
     guard let name = name?.hostNameBytes else { return fallback }
     if let identity = exact[name] { return identity }

@@ -47,7 +47,7 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
     }
   }
 
-  /// Runs the body of the test with this name in one simulation.
+  /// `name` is the test's, for the message when the process ends.
   func simulate(
     _ seed: UInt64, _ name: String, _ function: @Sendable @concurrent () async throws -> Void
   ) async throws {

@@ -29,8 +29,7 @@ public actor InMemoryConnection: ByteStream {
     public var writeBudget = 1 << 20
     /// The effect of an enqueued write that would exceed the write budget. The write fails by default.
     public var onWriteOverflow = WriteOverflowAction.fail
-    /// Whether the connection closes itself when the peer has finished and all of its bytes were read. The default is
-    /// off.
+    /// Whether the connection closes itself when the peer has finished and all of its bytes were read. The default is off.
     public var closesOnEndOfStream = false
     /// The effect of an operation's timeout on the connection. It stays open by default.
     public var onTimeout = TimeoutAction.keepOpen
@@ -67,7 +66,6 @@ public actor InMemoryConnection: ByteStream {
   /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work. Always
   /// false for a connection that no ``InMemoryListener`` serves.
   public nonisolated var isDraining: Bool { draining.load(ordering: .relaxed) }
-  /// Makes ``isDraining`` true.
   package nonisolated func markDraining() { draining.store(true, ordering: .relaxed) }
   /// Whether the peer has finished writing, or the connection has ended: see `ByteStream.hasPeerFinished`.
   public nonisolated var hasPeerFinished: Bool { peerEnd.load(ordering: .relaxed) }
@@ -85,8 +83,7 @@ public actor InMemoryConnection: ByteStream {
   private nonisolated let peerEnd = Atomic<Bool>(false)
   private nonisolated let peer = PeerLink()
   private let transport: MemoryTransport
-  /// Whether the connection is up. Before that, this is the server's end of a connection in a listener's backlog: what arrives waits
-  /// in the pipe.
+  /// If not, this is the server's end of a connection in a listener's backlog: what arrives waits in the pipe.
   private var isUp = false
 
   /// Creates two connected ends.
@@ -106,8 +103,7 @@ public actor InMemoryConnection: ByteStream {
     return (first, second)
   }
 
-  /// Creates the two ends of a connection to a listener. The server's end is not up until ``isAccepted()`` is called, and is reset if
-  /// it is dropped before.
+  /// The server's end is not up until ``isAccepted()`` is called, and is reset if it is dropped before.
   static func connected(
     _ configuration: Configuration, from source: SocketAddress?, to address: SocketAddress?, _ reactor: Reactor
   ) -> (client: InMemoryConnection, server: InMemoryConnection) {
@@ -117,7 +113,6 @@ public actor InMemoryConnection: ByteStream {
     return (client, server)
   }
 
-  /// The listener has accepted the connection.
   nonisolated func isAccepted() {
     submit { connection in
       connection.registration.resetsWhenDropped = false
@@ -155,7 +150,7 @@ public actor InMemoryConnection: ByteStream {
   /// One line for logs, with the number of the connection.
   public nonisolated var description: String { "InMemoryConnection \(id)" }
 
-  /// Goes up, and the observer hears of it.
+  /// Also reports the connection to the observer.
   private func beginObserved(isAccepted: Bool) {
     core.observation = Observation(on: executor.reactor, id, identity, isAccepted: isAccepted)
     begin()
@@ -221,8 +216,7 @@ public actor InMemoryConnection: ByteStream {
     core.peerFinished()
   }
 
-  /// Handles that the other end closed. Bytes that it did not read are lost. That is an error only if this end sends
-  /// more.
+  /// Bytes that the other end did not read are lost. That is an error only if this end sends more.
   fileprivate func peerClosed() {
     if !transport.pipe.hasEnded { peerFinishedWriting() }
     transport.peerIsGone = true
@@ -246,7 +240,7 @@ extension InMemoryConnection: EventHandler {
   package func reactorShutDown() { core.reactorShutDown() }
 }
 
-/// A weak reference to the other end, so that each end can be released separately.
+/// A weak reference, so that each end can be released separately.
 private final class PeerLink: Sendable {
   private let end = Locked<WeakEnd>(WeakEnd())
 
@@ -256,16 +250,14 @@ private final class PeerLink: Sendable {
 
   func set(_ connection: InMemoryConnection) { end.withLock { $0.connection = connection } }
 
-  /// Sends a message, which runs on the other end after the messages sent before it.
+  /// `message` runs on the other end after the messages sent before it.
   func send(_ message: @escaping @Sendable (isolated InMemoryConnection) -> Void) {
     end.withLock { $0.connection }?.submit(message)
   }
 }
 
-/// The transport of one end of a pair.
 private final class MemoryTransport: StreamTransport {
   var pipe: MemoryPipe
-  /// Whether the other end has closed, and accepts no more bytes.
   var peerIsGone = false
   private let registration: Registration
   private let peer: PeerLink

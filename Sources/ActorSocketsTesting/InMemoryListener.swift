@@ -1,4 +1,4 @@
-// A listener in memory: what the kernel's backlog and connect(2) are to a listener with a socket. `ServingListener` does the rest.
+// A listener in memory. It does the work of the kernel's backlog and of connect(2); `ServingListener` does the rest.
 //
 // Invariants:
 // - At most `Configuration.backlog` connections wait in the backlog. A call of `connect` waits only while the backlog is full, so
@@ -46,19 +46,14 @@ public actor InMemoryListener: StreamListener {
 
   package nonisolated let registration: Registration
   private let configuration: Configuration
-  /// The server's ends of the connections that wait to be accepted.
   private var backlog = FIFO<InMemoryConnection>()
-  /// The calls of `connect` that wait for room in the backlog.
   private var connecting = Waiters<InMemoryConnection>()
-  /// The addresses that these calls connect from, by their numbers, if they have one.
+  /// The source addresses of the calls in `connecting` that have one, by the numbers of the calls.
   private var sources: [UInt64: SocketAddress] = [:]
   private var policy = AcceptPolicy()
-  /// The calls of `accept` that wait.
   package var waiters = Waiters<InMemoryConnection>()
-  /// The times of the calls that wait, if they have one.
   package var timers: [DeadlineTag: CallTimer] = [:]
   package private(set) var failure: SocketError?
-  /// The state of `serve`.
   package var server = Server<InMemoryConnection>()
   package var serveTask: ServeTask?
 
@@ -130,7 +125,6 @@ public actor InMemoryListener: StreamListener {
     stopTimer(for: DeadlineTag(.connect, id))
   }
 
-  /// The error of a call that connects to a listener that has ended.
   private func refusal(_ failure: SocketError) -> SocketError {
     let isShutDown = failure.code == .reactorShutDown
     return SocketError(
@@ -140,7 +134,7 @@ public actor InMemoryListener: StreamListener {
 
   private var hasRoom: Bool { backlog.count < max(1, configuration.backlog) }
 
-  /// Makes a connection, whose server's end goes to a call of `accept` or into the backlog. Returns the client's end.
+  /// The server's end goes to a call of `accept` or into the backlog. Returns the client's end.
   private func makeConnection(from source: SocketAddress?) -> InMemoryConnection {
     let (client, server) = InMemoryConnection.connected(
       configuration.connection, from: source, to: localAddresses.first, executor.reactor)
@@ -149,7 +143,7 @@ public actor InMemoryListener: StreamListener {
     return client
   }
 
-  /// Gives the room in the backlog to the calls of `connect` that wait, in their order.
+  /// In the order of the calls.
   private func admitConnecting() {
     while hasRoom, failure == nil, let waiter = connecting.takeFirst() {
       waiter.resume(.success(makeConnection(from: sources[waiter.id])))

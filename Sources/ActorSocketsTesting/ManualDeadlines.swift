@@ -5,22 +5,21 @@
 // Invariants:
 // - A call that waits has one outcome: the first of its end, its cancellation and, for a call that waits for deadlines, its limit. Whatever
 //   ends it takes it out of `sleeps` or `waits`, on the reactor's thread.
-// - Each sleep in `sleeps` has a deadline under its number. The deadline goes with the sleep.
+// - Each sleep in `sleeps` has a deadline under its number. The deadline is removed with the sleep.
 // - A call in `waits` waits for more deadlines than waited when the reactor last had nothing to do. Deadlines are added only by work of the
 //   reactor, and after the work the loop calls `reactorIsIdle`. So no addition is missed, and the loop checks nothing while it works.
 
 internal import ActorSockets
 internal import EpollReactor
 
-/// The sleeps on a manual clock, and the calls that wait until a number of deadlines wait.
 actor ManualDeadlines: EventHandler {
   nonisolated let executor: ReactorExecutor
   private nonisolated let registration: Registration
   private var sleeps = Waiters<Void>()
-  /// The deadlines of the sleeps, by the numbers of the sleeps.
+  /// By the numbers of the sleeps.
   private var keys: [UInt64: DeadlineKey] = [:]
   private var waits = Waiters<Void>()
-  /// The number of deadlines that each of these calls waits for.
+  /// The number of deadlines that each call in `waits` waits for.
   private var counts: [UInt64: Int] = [:]
 
   init(_ reactor: Reactor) {
@@ -41,7 +40,7 @@ actor ManualDeadlines: EventHandler {
 
   // MARK: Sleeping
 
-  /// Waits until the reactor's clock shows a time.
+  /// `time` is on the reactor's clock, in nanoseconds.
   func sleep(until time: Int64) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
@@ -61,7 +60,7 @@ actor ManualDeadlines: EventHandler {
 
   // MARK: Waiting for deadlines
 
-  /// Waits until a number of deadlines wait, for at most `limit` of real time.
+  /// `limit` is real time.
   func wait(for count: Int, within limit: Duration) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
@@ -105,6 +104,6 @@ actor ManualDeadlines: EventHandler {
     sleeps.remove(tag.id)?.resume(.success(()))
   }
 
-  /// Time goes on without sockets.
+  /// Time continues without sockets.
   func reactorShutDown() {}
 }

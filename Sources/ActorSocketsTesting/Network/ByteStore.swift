@@ -5,32 +5,24 @@ struct ByteStore {
   private var bytes: [UInt8] = []
   private var head = 0
 
-  /// The number of bytes.
   var count: Int { bytes.count - head }
   var isEmpty: Bool { count == 0 }
-  /// The number of bytes for which there is memory.
   var capacity: Int { bytes.capacity }
 
   mutating func append(_ more: [UInt8]) { bytes += more }
 
-  /// Appends the first bytes of a span.
   mutating func append(_ more: Span<UInt8>, atMost limit: Int) {
     // The array grows by itself: with an exact capacity, all bytes would move each time.
     for index in 0..<min(limit, more.count) { bytes.append(more[index]) }
   }
 
-  /// Copies bytes, which stay.
   func copy(_ range: Range<Int>) -> [UInt8] { Array(bytes[(head + range.lowerBound)..<(head + range.upperBound)]) }
 
-  /// Copies the first bytes to the memory of a call, as many as fit.
-  ///
-  /// - Returns: The number of bytes.
   @discardableResult
   func copy(atMost limit: Int, to memory: inout OutputSpan<UInt8>) -> Int {
     memory.append(bytes, in: head..<(head + min(limit, count)))
   }
 
-  /// Removes the first bytes.
   mutating func drop(_ count: Int) {
     head += count
     if head == bytes.count {

@@ -112,11 +112,8 @@ public struct CallFault: Hashable, Sendable {
   public static func emfile(after count: Int) -> CallFault { CallFault(kind: .emfile(after: count), probability: 1) }
 }
 
-/// Decides which calls of a host are hit: a pure state machine.
-///
-/// Invariants:
-/// - Without faults it draws no random numbers.
-/// - `made` is the number of calls that made a descriptor. Only a call that succeeded counts.
+/// Decides which calls of a host are hit: a pure state machine. Without faults it draws no random numbers. `made` counts only calls that
+/// succeeded.
 struct FaultPlan {
   private let faults: [CallFault]
   private var random: SplitMix
@@ -129,7 +126,7 @@ struct FaultPlan {
 
   var isEmpty: Bool { faults.isEmpty }
 
-  /// The negative error of a call that fails; `nil` if it does not.
+  /// A negative error; `nil` if the call does not fail.
   mutating func error(of call: CallFault.Call) -> Int32? {
     for fault in faults {
       guard case .fail(call, let error) = fault.kind else { continue }
@@ -138,12 +135,7 @@ struct FaultPlan {
     return nil
   }
 
-  /// Makes a call that makes a descriptor, unless a fault hits it.
-  ///
-  /// - Parameters:
-  ///   - call: The call: `.socket` or `.accept`.
-  ///   - body: Makes the call. It returns the descriptor, or a negative error.
-  /// - Returns: The descriptor, or a negative error.
+  /// Calls `body` unless a fault hits the call. Both return the descriptor, or a negative error.
   mutating func makeDescriptor(_ call: CallFault.Call, _ body: () -> Int32) -> Int32 {
     if let error = error(of: call) { return error }
     for fault in faults {
@@ -154,20 +146,19 @@ struct FaultPlan {
     return result
   }
 
-  /// The number of bytes that a transfer of at most `count` moves.
   mutating func shortened(_ count: Int, isRead: Bool) -> Int {
     let kind: CallFault.Kind = isRead ? .shortReads : .shortWrites
     guard count > 1, hits(kind) else { return count }
     return 1 + Int(random.next(upTo: UInt64(count - 1)))
   }
 
-  /// The index of a socket, of `count`, that a look for events reports although it is not ready; mostly `nil`.
+  /// The index, below `count`, of a socket that is reported although it is not ready; mostly `nil`.
   mutating func spurious(of count: Int) -> Int? {
     guard count > 0, hits(.spuriousReadiness) else { return nil }
     return Int(random.next(upTo: UInt64(count)))
   }
 
-  /// What an event that tells of nothing reports. It is not the end of the peer: that event is true when it comes.
+  /// The events that are reported without a reason. The end of the peer is not among them, because programs may rely on that event.
   static func spuriousReadiness(_ interest: Readiness) -> Readiness {
     Readiness(rawValue: interest.rawValue & Readiness.readable.union(.writable).rawValue)
   }

@@ -5,9 +5,9 @@
 //   the thread uses are those of the other system, and have no faults.
 // - Questions have no faults, and neither do names, files and options.
 // - A call that sends or receives several datagrams is one call: a fault hits the batch as a whole. A descriptor is never lost: a call
-//   that fails passes none, and a short one passes it with the first byte.
+//   that fails passes no descriptor, and a short one passes it with the first byte.
 // - Pollers are edge-triggered, and a program may conclude from a short transfer that there is no more. So after a transfer that was cut
-//   short, the socket is reported once more (`again`), as if the rest had become possible right behind it.
+//   short, the socket is reported once more (`again`), as if the rest had become possible right after it.
 // - Nothing here waits while `state` is locked. Of the other system's calls, socket(2) and accept4(2) are made while it is locked, so that
 //   each descriptor counts once, whichever threads make them.
 
@@ -24,16 +24,13 @@ final class Faults: Sendable {
 
   fileprivate struct State {
     var plan: FaultPlan
-    /// The sockets that the faults hit.
     var sockets: Set<Int32> = []
-    /// The sockets in the poller, in the order in which they were added.
+    /// Those in the poller, in the order in which they were added.
     var watches: [Watch] = []
-    /// The events that the next wait reports besides those of the other system.
+    /// Events that the next wait reports besides those of the other system.
     var again: [(number: Int32, readiness: Readiness)] = []
-    /// The most sockets that may be open.
     var limit = Int.max
 
-    /// Makes a call that makes a socket, unless a fault hits it or the limit is reached.
     mutating func makeSocket(_ call: CallFault.Call, _ body: () -> Int32) -> Int32 {
       let isFull = sockets.count >= limit
       let result = plan.makeDescriptor(call) { isFull ? -Errno.processDescriptors : body() }
@@ -47,7 +44,6 @@ final class Faults: Sendable {
       again.removeAll { $0.number == number }
     }
 
-    /// A socket was registered, or its token has changed.
     mutating func watch(_ number: Int32, _ token: UInt64, readableOnly: Bool) {
       if !sockets.contains(number) { return }
       let watch = Watch(number: number, token: token, interest: readableOnly ? .readable : .readable.union(.writable))
@@ -58,7 +54,6 @@ final class Faults: Sendable {
       }
     }
 
-    /// The events that are reported besides those of the other system, at most `limit`.
     mutating func moreEvents(atMost limit: Int) -> [(token: UInt64, readiness: Readiness)] {
       var more: [(token: UInt64, readiness: Readiness)] = []
       let due = again.prefix(limit)
@@ -82,7 +77,7 @@ final class Faults: Sendable {
   func setLimit(_ limit: Int) { state.withLock { $0.limit = limit } }
 }
 
-/// A system with faults, for the thread of one reactor and for threads that make sockets for it.
+/// For the thread of one reactor, and for threads that make sockets for it.
 struct FaultySystem<Base: SystemCalls>: SystemCalls {
   private let base: Base
   private let state: Locked<Faults.State>
@@ -95,7 +90,6 @@ struct FaultySystem<Base: SystemCalls>: SystemCalls {
   var mayWaitForThreads: Bool { base.mayWaitForThreads }
   func owns(_ number: Int32) -> Bool { base.owns(number) }
 
-  /// Makes a call on a socket, unless a fault hits it.
   private func call(_ name: CallFault.Call, _ number: Int32, _ body: () -> Int32) -> Int32 {
     state.withLock { $0.sockets.contains(number) ? $0.plan.error(of: name) : nil } ?? body()
   }
@@ -159,8 +153,8 @@ struct FaultySystem<Base: SystemCalls>: SystemCalls {
 
   // MARK: Transfers
 
-  /// The bytes that a transfer may move, or the negative error of a fault. If they are fewer than it could move, the socket is reported
-  /// once more, if that is asked for.
+  /// The bytes that a transfer may move, or the negative error of a fault. With `again`, the socket is reported once more if it could move
+  /// more bytes.
   private func allowance(_ number: Int32, atMost asked: Int, isReceive: Bool, again: Bool = true) -> Int {
     let possible = isReceive && asked > 1 ? min(asked, base.receivableBytes(number)) : asked
     return state.withLock { state in
@@ -303,8 +297,8 @@ struct FaultySystem<Base: SystemCalls>: SystemCalls {
 
 extension FaultySystem: Sendable where Base: Sendable {}
 
-/// A poller that reports some sockets although they are not ready, and those whose transfers were cut short once more. So it may report a
-/// registration twice in one wait.
+/// Reports some sockets although they are not ready, and those whose transfers were cut short once more. So one wait may report a
+/// registration twice.
 private final class FaultyPoller: Poller {
   private let base: any Poller
   private let state: Locked<Faults.State>

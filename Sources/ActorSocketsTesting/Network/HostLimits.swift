@@ -1,4 +1,3 @@
-/// How much the programs of a host can open.
 struct HostLimits {
   /// RLIMIT_NOFILE: one more than the highest descriptor.
   var descriptors = 65_536

@@ -2,29 +2,24 @@
 //
 // Invariants:
 // - A report has the same meaning as on Linux: `icmp_err_convert` for IPv4, `icmpv6_err_convert` for IPv6.
-// - There is no report about a report, and none about a packet for several hosts: RFC 1122, section 3.2.2.
+// - There is no report about a report or about a packet for several hosts: RFC 1122, section 3.2.2.
 
 internal import SocketSystem
 
-/// What a host or router says about a packet that it does not deliver.
 struct ICMPReport: Sendable {
-  /// What it says.
   enum Kind: Hashable, Sendable {
-    /// The host has no socket at this port.
     case portUnreachable
-    /// A router does not pass the packet on.
     case rejected(NetworkLink.Rejection)
   }
 
   let kind: Kind
   /// The addresses of the packet, as its sender sees them.
   let flow: Flow
-  /// The sequence number of a segment of TCP; `nil` for a datagram.
+  /// Of a TCP segment; `nil` for a datagram.
   var sequence: Int?
 
   private var isIPv4: Bool { flow.remote.isIPv4 }
 
-  /// The type and the code on the wire.
   var wire: (type: UInt8, code: UInt8) {
     let code: UInt8 =
       switch kind {
@@ -36,7 +31,6 @@ struct ICMPReport: Sendable {
     return (isIPv4 ? 3 : 1, code)
   }
 
-  /// The error that the sender sees.
   var errno: Int32 {
     switch kind {
     case .portUnreachable: Errno.connectionRefused
@@ -46,7 +40,7 @@ struct ICMPReport: Sendable {
     }
   }
 
-  /// Whether the error is final. Others may end by themselves, and only sockets with IP_RECVERR hear of them.
+  /// Other errors may end by themselves, and only sockets with IP_RECVERR get them.
   var isFatal: Bool {
     switch kind {
     case .portUnreachable, .rejected(.administrativelyProhibited): true
@@ -54,8 +48,7 @@ struct ICMPReport: Sendable {
     }
   }
 
-  /// Whether it ends a connection that a peer has begun to open and that waits for the end of the handshake. Linux looks at the code for
-  /// IPv4, and at `isFatal` for IPv6.
+  /// Whether it ends a handshake that a peer has begun. Linux looks at the code for IPv4, and at `isFatal` for IPv6.
   var endsHandshake: Bool {
     if !isIPv4 { return isFatal }
     return kind == .rejected(.networkUnreachable) || kind == .rejected(.hostUnreachable)
@@ -63,7 +56,7 @@ struct ICMPReport: Sendable {
 }
 
 extension Packet {
-  /// What a router reports that does not pass the packet on; `nil` if it may not report anything.
+  /// The report of a router that does not forward the packet; `nil` if it may not report anything.
   func report(of rejection: NetworkLink.Rejection) -> ICMPReport? {
     if destination.isOfSeveral { return nil }
     let flow = Flow(local: source, remote: destination)

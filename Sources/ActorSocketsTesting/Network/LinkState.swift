@@ -12,29 +12,19 @@ internal import SocketSystem
 
 /// One direction of the way between two hosts.
 struct LinkState {
-  /// When the link has sent what it has.
   private var busyUntil: Int64 = 0
-  /// When the last packet of a stream arrives.
+  /// The arrival of the last packet of a stream.
   private var lastArrival: Int64 = 0
 
-  /// What becomes of a packet.
   struct Fate {
-    /// When it arrives: not at all if it is lost, twice if it is doubled.
+    /// Empty if the packet is lost, two times if it is doubled.
     var arrivals: [Int64] = []
-    /// When the link has sent it.
+    /// When the link has sent the packet.
     let departure: Int64
-    /// What a router reports about it, and when that reaches the sender.
+    /// A router's report, and when it reaches the sender.
     var report: (content: ICMPReport, arrival: Int64)?
   }
 
-  /// Sends a packet.
-  ///
-  /// - Parameters:
-  ///   - packet: The packet.
-  ///   - link: The link as it is now.
-  ///   - now: The time, in nanoseconds.
-  ///   - random: Decides what is random.
-  /// - Returns: What becomes of it.
   mutating func send(_ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix) -> Fate {
     var fate = travel(packet, over: link, at: now, &random)
     guard let rejection = link.rejection, let arrival = fate.arrivals.first else { return fate }
@@ -43,7 +33,7 @@ struct LinkState {
     return fate
   }
 
-  /// Sends a packet, which no router rejects.
+  /// Like `send`, without the rejection by a router.
   private mutating func travel(
     _ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix
   ) -> Fate {
@@ -60,13 +50,12 @@ struct LinkState {
     let isDelivered = chance < link.survival(of: packet.size)
     if link.isCut || !isDelivered { return Fate(departure: departure) }
     var fate = Fate(arrivals: [departure + delay], departure: departure)
-    // Its delay doubles, or more: enough for those behind it to be ahead.
+    // Its delay at least doubles, so that packets that are sent later can arrive first.
     if late < link.reordering { fate.arrivals[0] += max(delay, 1_000_000) * (1 + Int64(4 * late / link.reordering)) }
     if double < link.duplication { fate.arrivals.append(departure + copyDelay) }
     return fate
   }
 
-  /// When the link has sent a packet.
   private mutating func depart(_ size: Int, over link: NetworkLink, at now: Int64) -> Int64 {
     guard let bandwidth = link.bandwidth else { return now }
     let seconds = Double(size * 8) / Double(max(1, bandwidth))
@@ -77,7 +66,7 @@ struct LinkState {
 }
 
 extension NetworkLink {
-  /// The fraction of datagrams of a size that are not lost: each needs all its fragments.
+  /// The fraction of datagrams of a size that are not lost: each one needs all its fragments.
   func survival(of size: Int) -> Double {
     let fragments = 1 + max(0, size - 1) / max(1, mtu - 20)
     return (0..<fragments).reduce(1) { fraction, _ in fraction * (1 - loss) }
@@ -90,7 +79,6 @@ extension NetworkLink.Latency {
 
   private static func limited(_ time: Duration) -> Int64 { min(time.clampedNanoseconds, longest) }
 
-  /// A time from the distribution, in nanoseconds.
   func draw(_ random: inout SplitMix) -> Int64 {
     let (one, other) = (random.fraction(), random.fraction())
     switch self {
@@ -110,8 +98,8 @@ extension NetworkLink.Latency {
   }
 }
 
-/// A power of a number from 1 on, by an exponent from 0 to 1: square roots for the bits of the exponent. The C library's function is
-/// not used, because it may differ from machine to machine.
+/// A power of a number from 1 on, by an exponent from 0 to 1: square roots for the bits of the exponent. The result of the C library's
+/// function may differ from machine to machine.
 private func power(_ base: Double, _ exponent: Double) -> Double {
   if exponent >= 1 { return base }
   var (result, root, rest) = (1.0, base, exponent)
@@ -127,6 +115,6 @@ private func power(_ base: Double, _ exponent: Double) -> Double {
 }
 
 extension SplitMix {
-  /// A number from 0 up to, but not including, 1.
+  /// From 0 up to, but not including, 1.
   mutating func fraction() -> Double { Double(next() >> 11) * 0x1p-53 }
 }

@@ -11,7 +11,7 @@ internal import SocketSystem
 public struct Middlebox: Hashable, Sendable {
   /// The treatment of packets of a connection that a middlebox does not know.
   public enum Unknown: Hashable, Sendable {
-    /// Drops it. Its sender hears nothing.
+    /// Drops it without an answer to its sender.
     case drop
     /// Drops it, and resets its sender's end of the connection.
     case reset
@@ -42,10 +42,10 @@ public struct Middlebox: Hashable, Sendable {
 }
 
 extension Simulation {
-  /// Puts a middlebox on the way between two hosts, for both directions, in place of an earlier one. Within the simulated program only.
+  /// Puts a middlebox on the way between two hosts, for both directions. It replaces an earlier one. Within the simulated program only.
   ///
   /// - Parameters:
-  ///   - middlebox: The middlebox; `nil` for none.
+  /// - middlebox: The middlebox; `nil` for no middlebox.
   ///   - one: A host.
   ///   - other: The other host.
   public func setMiddlebox(_ middlebox: Middlebox?, between one: SimulatedHost, and other: SimulatedHost) {

@@ -6,21 +6,19 @@
 
 internal import SocketSystem
 
-/// A middlebox and the connections that it knows.
 struct MiddleboxState {
   enum Verdict {
     case pass, drop, reset
   }
 
   let middlebox: Middlebox
-  /// When something of a connection last passed. The ends are those of its first packet.
+  /// When a packet of the connection last passed. The ends are those of the connection's first packet.
   private var lastSeen: [Flow: Int64] = [:]
-  /// How many connections there may be before the idle ones are removed.
+  /// With this many connections, the idle ones are removed before another is added.
   private var limit = 1_024
 
   init(_ middlebox: Middlebox) { self.middlebox = middlebox }
 
-  /// What happens to a packet that has come so far.
   mutating func verdict(on packet: Packet, at now: Int64) -> Verdict {
     guard case .segment(let segment) = packet.content else { return .pass }
     switch middlebox.kind {
@@ -39,7 +37,7 @@ struct MiddleboxState {
     }
   }
 
-  /// The connection of a packet, with the ends in the order in which it is known.
+  /// The ends are in the order in which the connection is known.
   private func known(_ packet: Packet) -> Flow {
     let answered = Flow(local: packet.destination, remote: packet.source)
     return lastSeen[answered] == nil ? Flow(local: packet.source, remote: packet.destination) : answered
@@ -55,7 +53,7 @@ struct MiddleboxState {
 }
 
 extension Packet {
-  /// What resets the sender's end of the connection of a packet.
+  /// The packet that resets the end of the connection that has sent `segment`.
   func reset(_ segment: Segment) -> Packet {
     let reset = Segment(isReset: true, sequence: segment.acknowledged ?? 0, acknowledged: segment.end)
     return Packet(source: destination, destination: source, content: .segment(reset))

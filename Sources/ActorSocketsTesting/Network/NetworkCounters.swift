@@ -35,7 +35,6 @@ public struct NetworkCounters: Hashable, Sendable, CustomStringConvertible {
     return parts.joined(separator: ", ")
   }
 
-  /// A packet was sent, and arrives a number of times.
   mutating func sent(_ packet: Packet, arrivals: Int) {
     packets += 1
     bytes += packet.size

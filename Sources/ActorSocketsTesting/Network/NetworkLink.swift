@@ -36,7 +36,7 @@ public struct NetworkLink: Hashable, Sendable {
   public var mtu: Int
   /// Whether nothing arrives: the packets of a link that is cut are lost.
   public var isCut = false
-  /// The report that a router halfway sends in place of passing packets on; `nil`, the default, if it passes them on.
+  /// The report that a router halfway sends instead of forwarding packets; `nil`, the default, if it forwards them.
   ///
   /// ```swift
   /// var link = simulation.link(from: client, to: server)
@@ -49,7 +49,7 @@ public struct NetworkLink: Hashable, Sendable {
   /// IP_RECVERR. Packets that the link loses, packets on a cut link, and packets for several hosts are not reported.
   public var rejection: Rejection?
 
-  /// The report of a router that does not pass a packet on: "destination unreachable" of ICMP, RFC 792 and RFC 4443.
+  /// The report of a router that does not forward a packet: "destination unreachable" of ICMP, RFC 792 and RFC 4443.
   public enum Rejection: Hashable, Sendable {
     /// No route leads to the network: ENETUNREACH.
     case networkUnreachable

@@ -1,8 +1,6 @@
 internal import SocketSystem
 
-/// What travels from one host to another.
 struct Packet: Sendable {
-  /// What a packet carries.
   enum Content: Sendable {
     case segment(Segment)
     case datagram(UDPDatagram)
@@ -13,7 +11,7 @@ struct Packet: Sendable {
   let destination: SocketAddress
   let content: Content
 
-  /// The bytes on the wire, with the headers of IP and of the protocol.
+  /// In bytes, with the headers of IP and of the protocol.
   var size: Int {
     let header = destination.isIPv4 ? 20 : 40
     return switch content {
@@ -26,7 +24,6 @@ struct Packet: Sendable {
 }
 
 extension SocketAddress {
-  /// Whether packets to this address go to several hosts: a multicast group or a broadcast address.
   var isOfSeveral: Bool { isMulticast || isBroadcast }
   /// Whether this is the broadcast address of all networks, or that of the hosts' own network, 10.0.0.0/8.
   var isBroadcast: Bool {
@@ -38,18 +35,17 @@ extension SocketAddress {
   }
 }
 
-/// A datagram of UDP, without addresses.
 struct UDPDatagram: Sendable {
   let bytes: [UInt8]
-  /// The time to live, or the hop limit.
+  /// The time to live of IPv4, or the hop limit of IPv6.
   var hopLimit: UInt8 = 64
-  /// The type of service, or the traffic class.
+  /// The type of service of IPv4, or the traffic class of IPv6.
   var trafficClass: UInt8 = 0
   /// The interface on which it arrives. If it is not `lo`, it is the same on all hosts.
   var interface = SimulatedKernel.networkInterface
 }
 
-/// The two ends of a connection, as one of them sees it. Addresses are never IPv4-mapped.
+/// A connection, as one of its ends sees it. Addresses are never IPv4-mapped.
 struct Flow: Hashable, Sendable {
   let local: SocketAddress
   let remote: SocketAddress

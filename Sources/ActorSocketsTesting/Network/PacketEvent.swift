@@ -1,9 +1,8 @@
 internal import SocketSystem
 
 extension SimulatedNetwork {
-  /// What a trace says about a packet.
   struct PacketEvent: CustomStringConvertible {
-    /// The protocols, with their numbers on the wire.
+    /// The numbers are those on the wire.
     enum Kind: UInt8 {
       case icmp = 1, tcp = 6, udp = 17
     }
@@ -11,14 +10,12 @@ extension SimulatedNetwork {
     let source: SocketAddress
     let destination: SocketAddress
     let kind: Kind
-    /// Whether the packet was lost.
     let isLost: Bool
-    /// Of TCP, the bits of the flags as on the wire: FIN 1, SYN 2, RST 4.
+    /// Of TCP, as on the wire: FIN 1, SYN 2, RST 4.
     var flags: UInt8 = 0
-    /// Of TCP, the number of the first byte.
     var sequence = 0
     var acknowledged: Int?
-    /// The bytes of the program; of ICMP, the error.
+    /// The bytes of the program; of ICMP, the `errno`.
     let count: Int
 
     init(_ packet: Packet, isLost: Bool) {

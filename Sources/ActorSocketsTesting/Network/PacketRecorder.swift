@@ -3,17 +3,15 @@
 internal import ActorSockets
 internal import SocketSystem
 
-/// The capture of what two hosts send each other.
 final class PacketRecorder: Sendable {
   private let file: BackgroundFile
-  /// The host whose packets go out; those of the other one come in.
+  /// Packets of this host go out, those of `second` come in.
   private let first: Int
   private let second: Int
 
-  /// The windows of segments count in units of 2 to the power of this, as they mostly do with Linux.
+  /// Windows of segments count in units of 2 to the power of this, as they mostly do with Linux.
   private static let windowScale: UInt8 = 7
 
-  /// Creates the file.
   init(between first: Int, and second: Int, path: String) throws(SystemError) {
     self.first = first
     self.second = second
@@ -23,15 +21,7 @@ final class PacketRecorder: Sendable {
       trailer: { _ in [] })
   }
 
-  /// Records a packet, if it is one between the two hosts.
-  ///
-  /// - Parameters:
-  ///   - packet: The packet.
-  ///   - sender: The host that sends it.
-  ///   - receiver: The host to which it is on its way.
-  ///   - mtu: The largest packet of the link.
-  ///   - time: When it is sent, in nanoseconds.
-  ///   - arrivals: How often it arrives.
+  /// Ignores packets that are not between the two hosts. `mtu` is in bytes, `time` in nanoseconds; `arrivals` is 0 for a lost packet.
   func record(_ packet: Packet, from sender: Int, to receiver: Int, mtu: Int, at time: Int64, arrivals: Int) {
     let isOutbound = sender == first && receiver == second
     guard isOutbound || (sender == second && receiver == first), let bytes = Self.encoded(packet, mtu: mtu) else {
@@ -41,9 +31,7 @@ final class PacketRecorder: Sendable {
     file.append([CaptureBlock.packet(bytes, at: time, isOutbound ? .outbound : .inbound, comment: comment)])
   }
 
-  /// Ends the recording, and waits until the file is complete.
-  ///
-  /// - Returns: Why it is not; `nil` if it is.
+  /// Waits until the file is complete. Returns `nil`, or the reason why it is not.
   func finish() -> SystemError? {
     let isDone = Locked(false)
     let condition = Condition()
@@ -101,7 +89,7 @@ final class PacketRecorder: Sendable {
     return packet.encoded(segment.bytes.span)
   }
 
-  /// "Destination unreachable", with the headers of the packet that it is about: RFC 792, RFC 4443. The report does not know its bytes.
+  /// "Destination unreachable", with the headers of the packet that it is about: RFC 792, RFC 4443. The report does not have its bytes.
   private static func encoded(_ report: ICMPReport, _ source: CapturedEnd, _ destination: CapturedEnd) -> [UInt8]? {
     guard let sender = CapturedEnd(report.flow.local), let receiver = CapturedEnd(report.flow.remote) else {
       return nil

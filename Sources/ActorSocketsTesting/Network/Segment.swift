@@ -1,8 +1,6 @@
 internal import SocketSystem
 
-/// A segment of TCP, without addresses: RFC 9293, section 3.1.
-///
-/// Sequence numbers start at 0 and do not wrap: the SYN is 0, the first byte is 1.
+/// A TCP segment without addresses: RFC 9293, section 3.1. Sequence numbers do not wrap: the SYN is 0, the first byte is 1.
 struct Segment: Hashable, Sendable {
   var isSyn = false
   var isFin = false
@@ -11,14 +9,12 @@ struct Segment: Hashable, Sendable {
   var sequence = 0
   /// The next number that the sender expects; `nil` only in the first segment of a connection, and in some resets.
   var acknowledged: Int?
-  /// The number of bytes that the sender has room for, counted from `acknowledged`.
+  /// The bytes that the sender has room for, counted from `acknowledged`.
   var window = 0
   var bytes: [UInt8] = []
   /// Whether something in it was sent before. The wire does not show that.
   var isRepeated = false
 
-  /// The numbers that the segment occupies.
   var length: Int { bytes.count + (isSyn ? 1 : 0) + (isFin ? 1 : 0) }
-  /// The number behind the segment.
   var end: Int { sequence + length }
 }

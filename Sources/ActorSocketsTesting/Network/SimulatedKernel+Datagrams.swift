@@ -31,9 +31,6 @@ extension SimulatedKernel {
     return 0
   }
 
-  /// Sends a datagram.
-  ///
-  /// - Returns: The number of its bytes, or a negative error.
   func send(_ socket: UDPSocket, _ bytes: Span<UInt8>, to address: SocketAddress?, _ metadata: DatagramMetadata) -> Int
   {
     if !bindIfNeeded(socket) { return -Int(Errno.wouldBlock) }
@@ -74,7 +71,6 @@ extension SimulatedKernel {
     return bytes.count
   }
 
-  /// Sends a packet, and notes when it has left the host.
   private func transmit(_ packet: Packet, _ datagram: UDPDatagram, of socket: UDPSocket) {
     guard let network else { return }
     let count = socket.sent(datagram.bytes.count)
@@ -115,9 +111,7 @@ extension SimulatedKernel {
 
   // MARK: Addresses
 
-  /// Gives a port to a socket that has no port. Linux calls that autobind.
-  ///
-  /// - Returns: Whether it has a port.
+  /// Linux calls this autobind. Returns whether the socket has a port.
   private func bindIfNeeded(_ socket: UDPSocket) -> Bool {
     if socket.holdsPort { return true }
     let address = socket.local ?? socket.unspecified
@@ -127,7 +121,7 @@ extension SimulatedKernel {
     return true
   }
 
-  /// The address that a program means, not IPv4-mapped. The unspecified one stands for the socket's own IPv4 address, or for the own host.
+  /// Not IPv4-mapped. The unspecified address stands for the socket's own IPv4 address, or for the own host.
   private func concrete(_ address: SocketAddress, for socket: UDPSocket) -> SocketAddress {
     if !address.isUnspecified { return address.unmapped.withoutNeedlessScope }
     if let local = socket.local, local.isIPv4, !local.isUnspecified, !local.isOfSeveral {
@@ -137,7 +131,6 @@ extension SimulatedKernel {
     return isIPv4 ? .ipv4(.loopback, port: address.port ?? 0) : .ipv6(.loopback, port: address.port ?? 0)
   }
 
-  /// Gives a bound socket another local address.
   private func move(_ socket: UDPSocket, to address: SocketAddress) {
     if socket.local == socket.seen(address) { return }
     let holdsPort = socket.holdsPort
@@ -146,7 +139,7 @@ extension SimulatedKernel {
     if holdsPort { takePort(of: socket, isConnected: false) }
   }
 
-  /// The address from which a socket sends to another; an error if it cannot. Neither is IPv4-mapped.
+  /// The address from which the socket sends to `target`. Neither address is IPv4-mapped.
   private func route(
     _ socket: UDPSocket, to target: SocketAddress, _ metadata: DatagramMetadata
   ) -> Result<SocketAddress, SystemError> {
@@ -166,7 +159,7 @@ extension SimulatedKernel {
       if !addresses.contains(own) { return failure(Errno.invalidArgument) }
       source = own
     }
-    // What has a loopback address never leaves the host.
+    // A packet with a loopback address never leaves the host.
     if source.isLoopback, !target.isMulticast, !addresses.contains(target) { return failure(Errno.invalidArgument) }
     if target.isBroadcast, !socket.isOn(.broadcast) { return failure(Errno.permissionDenied) }
     return .success(source)
@@ -174,7 +167,6 @@ extension SimulatedKernel {
 
   // MARK: Packets
 
-  /// A datagram has arrived at this host.
   func receive(_ datagram: UDPDatagram, from source: SocketAddress, to destination: SocketAddress) {
     let arrived = UDPSocket.Arrived(
       datagram: datagram, source: source, destination: destination, time: timeOfDay)
@@ -192,8 +184,7 @@ extension SimulatedKernel {
     }
   }
 
-  /// A host or router has reported an error about a datagram of this host. Without IP_RECVERR, only a connected socket hears of it, and
-  /// only if it is final: ip(7).
+  /// Without IP_RECVERR, only a connected socket gets the error, and only if it is fatal: ip(7).
   func receive(_ report: ICMPReport, from reporter: SocketAddress) {
     guard let socket = socket(from: report.flow.remote, to: report.flow.local) else { return }
     let keepsReport = socket.isOn(.errors(isIPv4: report.flow.remote.isIPv4))
@@ -203,15 +194,14 @@ extension SimulatedKernel {
     socket.reported(error, keepsReport: keepsReport)
   }
 
-  /// The socket that receives what comes from one address to another: the connected one, or the one with the most specific address. Of
-  /// those with SO_REUSEADDR the one that was bound last.
+  /// The connected socket, or the one with the most specific address. Of those with SO_REUSEADDR, the one that was bound last.
   private func socket(from source: SocketAddress, to destination: SocketAddress) -> UDPSocket? {
     guard let port = destination.port, let uses = ports[.udp(port)] else { return nil }
     var best: (score: Int, sockets: [UDPSocket]) = (0, [])
     for use in uses.bound.reversed() {
       guard let socket = use.socket as? UDPSocket, let score = use.score(source, destination, socket) else { continue }
       if score > best.score { best = (score, []) }
-      // Several sockets with SO_REUSEPORT share the datagrams by their senders.
+      // Several sockets with SO_REUSEPORT divide the datagrams by the ports of the senders.
       if score == best.score, best.sockets.isEmpty || use.reusesPort { best.sockets.append(socket) }
     }
     return best.sockets.isEmpty ? nil : best.sockets[Int(source.port ?? 0) % best.sockets.count]
@@ -219,7 +209,7 @@ extension SimulatedKernel {
 }
 
 extension PortUse {
-  /// How specifically a socket wants what comes from one address to another; `nil` if it does not receive it.
+  /// How specific the use is; `nil` if the socket does not receive the datagram.
   fileprivate func score(_ source: SocketAddress, _ destination: SocketAddress, _ socket: UDPSocket) -> Int? {
     if let remote = socket.remote?.unmapped, remote != source { return nil }
     let isConnected = socket.remote != nil ? 4 : 0

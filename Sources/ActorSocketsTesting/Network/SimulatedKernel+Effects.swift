@@ -3,7 +3,6 @@
 internal import SocketSystem
 
 extension SimulatedKernel {
-  /// Does what a machine has decided.
   func carryOut(_ socket: TCPSocket) {
     let effects = socket.machine.effects
     socket.machine.effects = TCPMachine.Effects()
@@ -26,7 +25,7 @@ extension SimulatedKernel {
     network?.send(Packet(source: flow.local, destination: flow.remote, content: .segment(segment)), from: host)
   }
 
-  /// Notes how far a connection has come that waits to be accepted.
+  /// Notes whether a connection that waits to be accepted has been established, or has failed.
   private func advance(_ socket: TCPSocket, of listener: TCPSocket) {
     let machine = socket.machine
     if machine.state == .synReceived || !listener.isListening { return }
@@ -40,7 +39,7 @@ extension SimulatedKernel {
     }
   }
 
-  /// The connection has ended on both sides. Its ends are remembered for a minute.
+  /// The connection has ended on both sides. TIME_WAIT lasts a minute.
   private func waits(_ socket: TCPSocket) {
     guard let flow = socket.flow else { return }
     socket.machine.state = .closed
@@ -55,7 +54,6 @@ extension SimulatedKernel {
     network?.schedule(.forget(flow, self), at: now + 60 * TCPMachine.second)
   }
 
-  /// Forgets a connection in TIME_WAIT.
   func forget(_ flow: Flow) {
     guard let connection = ended.removeValue(forKey: flow) else { return }
     guard let use = connection.use, let number = flow.local.port else { return }
@@ -64,7 +62,6 @@ extension SimulatedKernel {
     dropPort(port)
   }
 
-  /// Packets of the connection no longer reach the socket.
   private func leaveNetwork(_ socket: TCPSocket) {
     guard let flow = socket.flow.take() else { return }
     flows[flow] = nil
@@ -78,7 +75,6 @@ extension SimulatedKernel {
     if let next, let key = network?.schedule(.timer(socket, self), at: next) { socket.timer = (key, next) }
   }
 
-  /// A timer of a connection has fired.
   func timerFired(of socket: TCPSocket) {
     socket.timer = nil
     socket.machine.timeHasCome(now)

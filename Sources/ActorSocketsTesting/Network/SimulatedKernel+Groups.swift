@@ -47,7 +47,6 @@ extension SimulatedKernel {
     return 0
   }
 
-  /// Joins or leaves a group for one source.
   private func changeSources(
     _ socket: UDPSocket, _ index: Int?, _ joins: Bool, _ group: IPAddress, _ source: IPAddress, _ interface: UInt32
   ) -> Int32 {
@@ -67,7 +66,6 @@ extension SimulatedKernel {
     return 0
   }
 
-  /// The interface through which a datagram to several hosts leaves.
   func outgoingInterface(
     of socket: UDPSocket, to destination: SocketAddress, _ metadata: DatagramMetadata
   ) -> UInt32 {
@@ -81,7 +79,7 @@ extension SimulatedKernel {
       ? Self.loopbackInterface : Self.networkInterface
   }
 
-  /// The sockets that receive a datagram to several hosts, the one that was bound last first.
+  /// The socket that was bound last comes first.
   func receivers(of arrived: UDPSocket.Arrived) -> [UDPSocket] {
     guard let port = arrived.destination.port, arrived.destination.isBroadcast || isMember(arrived) else { return [] }
     return (ports[.udp(port)]?.bound ?? []).reversed().compactMap { use in
@@ -91,7 +89,6 @@ extension SimulatedKernel {
     }
   }
 
-  /// Whether a socket is in the group of a datagram, and wants its source.
   private func wants(_ socket: UDPSocket, _ arrived: UDPSocket.Arrived) -> Bool {
     guard let group = IPAddress(arrived.destination)?.withoutScope, let source = IPAddress(arrived.source) else {
       return false
@@ -104,7 +101,7 @@ extension SimulatedKernel {
     return socket.isOn(.multicastAll(isIPv4: group.isIPv4))
   }
 
-  /// Whether any socket of the host is in the group of a datagram, on the interface where it arrives and with its source.
+  /// Whether any socket of the host is in the group, on the interface where the datagram arrives and with its source.
   private func isMember(_ arrived: UDPSocket.Arrived) -> Bool {
     guard let group = IPAddress(arrived.destination)?.withoutScope, let source = IPAddress(arrived.source) else {
       return false
@@ -119,7 +116,7 @@ extension SimulatedKernel {
 }
 
 extension UDPSocket {
-  /// Whether it is in a group on an interface, for a source if there is one.
+  /// Without `source`, a membership with any sources counts.
   func isMember(of group: IPAddress, source: IPAddress?, _ interface: UInt32) -> Bool {
     memberships.contains {
       $0.group == group.withoutScope && $0.interface == interface
@@ -129,7 +126,7 @@ extension UDPSocket {
 }
 
 extension PortUse {
-  /// Whether a socket with this use receives datagrams to the address, if it is in the group.
+  /// Whether a socket with this use receives the datagram if it is in the group.
   fileprivate func receives(_ arrived: UDPSocket.Arrived) -> Bool {
     if address.isUnspecified {
       return address.isIPv4 == arrived.destination.isIPv4 || address.isIPv6 && !isIPv6Only
@@ -139,7 +136,7 @@ extension PortUse {
 }
 
 extension SocketAddress {
-  /// The address as Linux keeps it: only addresses of a link, or of an interface, name an interface.
+  /// As Linux keeps it: only addresses of a link, or of an interface, name an interface.
   var withoutNeedlessScope: SocketAddress {
     guard case .ipv6(var address, let port) = self else { return self }
     let isOfLink = address.isLinkLocal || address.isMulticast && (1...2).contains(address.high >> 48 & 0xf)
@@ -149,7 +146,6 @@ extension SocketAddress {
 }
 
 extension IPAddress {
-  /// The address without the interface that it names.
   var withoutScope: IPAddress {
     guard case .ipv6(var address) = self else { return self }
     address.scopeID = 0

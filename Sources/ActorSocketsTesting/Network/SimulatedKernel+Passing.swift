@@ -1,7 +1,7 @@
 // Descriptors that unix sockets pass, and when a socket closes: unix(7), SCM_RIGHTS, and net/unix/garbage.c of Linux.
 //
 // Invariants:
-// - `references` of a socket is the number of descriptors that refer to it plus its places in `inFlight`. The socket closes when that
+// - `references` of a socket is the number of descriptors that refer to it plus its entries in `inFlight`. The socket closes when that
 //   becomes 0, and then leaves all epoll instances.
 // - `inFlight` has a socket once for each message that passes it, in the order in which they were sent. It leaves when a receive has taken
 //   it out of its message, or when the message is lost. A socket that is received gets its new descriptor before it leaves.
@@ -13,12 +13,10 @@
 internal import ActorSockets
 internal import SocketSystem
 
-/// The sockets of one kernel that are being passed.
 struct PassingState {
   fileprivate(set) var inFlight: [SimulatedSocket] = []
-  /// How many of them are unix sockets. Only these can make a circle.
+  /// Only unix sockets can make a circle.
   fileprivate var unixSocketsInFlight = 0
-  /// The sockets that have no references any more, and are to be closed.
   fileprivate var unreferenced = FIFO<SimulatedSocket>()
   fileprivate var isClosing = false
 
@@ -28,7 +26,6 @@ struct PassingState {
 extension SimulatedKernel {
   // MARK: Closing
 
-  /// A reference to a socket is gone.
   func release(_ socket: SimulatedSocket) {
     socket.references -= 1
     if socket.references > 0 { return }
@@ -36,7 +33,7 @@ extension SimulatedKernel {
     if !passing.isClosing { closeUnreferenced() }
   }
 
-  /// Closes all descriptors, as when a process ends.
+  /// As when a process ends.
   func closeAll() {
     passing.isClosing = true
     for number in files.indices { close(number) }
@@ -63,7 +60,7 @@ extension SimulatedKernel {
 
   // MARK: Passing
 
-  /// Whether more sockets may be in flight. As in Linux, one message can exceed the limit.
+  /// As in Linux, one message can exceed the limit.
   func isWithinPassingLimit(_ sockets: [SimulatedSocket]) -> Bool {
     sockets.isEmpty || passing.inFlight.count <= limits.descriptors
   }
@@ -75,13 +72,8 @@ extension SimulatedKernel {
     passing.unixSocketsInFlight += sockets.count { $0 is UnixSocket }
   }
 
-  /// Gives descriptors to sockets that were in flight, as many as there is room for and as the limit of the host allows. The others lose
+  /// Gives descriptors to sockets that were taken out of a message, as many as `most` and the limit of the host allow. The others lose
   /// their reference.
-  ///
-  /// - Parameters:
-  ///   - sockets: The sockets, which were taken out of a message.
-  ///   - most: The most descriptors that the receiver has room for.
-  /// - Returns: The descriptors.
   func receive(_ sockets: [SimulatedSocket], atMost most: Int) -> ReceivedRights {
     var rights = ReceivedRights()
     for socket in sockets.prefix(most) {
@@ -94,7 +86,7 @@ extension SimulatedKernel {
     return rights
   }
 
-  /// Sockets that were taken out of a message are no longer in flight.
+  /// The sockets were taken out of a message, and are no longer in flight.
   func drop(_ sockets: [SimulatedSocket]) {
     for socket in sockets {
       if let index = passing.inFlight.firstIndex(where: { $0 === socket }) {
@@ -118,7 +110,6 @@ extension SimulatedKernel {
     return passing.inFlight.filter { !reached.contains(ObjectIdentifier($0)) }
   }
 
-  /// Discards the messages that no program can receive.
   func discardUnreachable() {
     let messages = unreachable.flatMap { ($0 as? UnixSocket)?.takeMessages() ?? [] }
     for message in messages { message.discard(in: self) }

@@ -2,18 +2,16 @@
 
 internal import SocketSystem
 
-/// A local port of a protocol.
 enum PortKey: Hashable {
   case tcp(UInt16), udp(UInt16)
 }
 
 /// The use of a local port by a socket, or by a connection in TIME_WAIT.
 final class PortUse {
-  /// The socket; `nil` in TIME_WAIT.
+  /// `nil` in TIME_WAIT.
   private(set) weak var socket: SimulatedSocket?
-  /// The address, not IPv4-mapped.
+  /// Not IPv4-mapped.
   let address: SocketAddress
-  /// Whether an IPv6 address is for IPv6 only.
   let isIPv6Only: Bool
   let reusesAddress: Bool
   let reusesPort: Bool
@@ -32,14 +30,14 @@ final class PortUse {
     self.isOutgoing = isOutgoing
   }
 
-  /// The use by the connection after its socket has ended it.
+  /// The use in TIME_WAIT, after the socket has ended the connection.
   var withoutSocket: PortUse {
     PortUse(
       nil, address, isIPv6Only: isIPv6Only, reusesAddress: reusesAddress, reusesPort: false,
       isOutgoing: isOutgoing)
   }
 
-  /// Whether this use, which comes later, concerns packets that the other one gets.
+  /// Whether this use concerns packets that the earlier one receives.
   func overlaps(_ other: PortUse) -> Bool {
     if address.isIPv4 == other.address.isIPv4 {
       return address.with(port: 0) == other.address.with(port: 0) || address.isUnspecified
@@ -50,34 +48,29 @@ final class PortUse {
     return address.isUnspecified && !isIPv6Only
   }
 
-  /// Whether a socket with this use cannot have its address while there is the other use.
   func conflicts(with other: PortUse) -> Bool {
     if !overlaps(other) { return false }
-    // For UDP, what the options are now counts.
+    // For UDP, the current options count.
     let otherReuses = (other.socket as? UDPSocket)?.options.reusesAddress ?? other.reusesAddress
     if reusesAddress, otherReuses, other.socket?.isListening != true { return false }
     return !(reusesPort && other.reusesPort)
   }
 }
 
-/// The uses of a local port. A busy server has many connections on one port, so nothing looks at all of them for each.
+/// A busy server has many connections on one port, so adding or removing one does not search them.
 struct PortUses {
-  /// Those of sockets that were bound, and may listen; the earliest first.
+  /// By sockets that were bound and may listen, the earliest first.
   private(set) var bound: [PortUse] = []
-  /// Those of connections, by their sockets; in TIME_WAIT by themselves. Their order has no meaning.
+  /// By connections. The key is the socket, in TIME_WAIT the use itself.
   private var connected: [ObjectIdentifier: PortUse] = [:]
 
   var isEmpty: Bool { bound.isEmpty && connected.isEmpty }
 
-  /// Adds a use of a socket, or of a connection in TIME_WAIT.
   mutating func add(_ use: PortUse, isConnected: Bool) {
     let key = use.socket.map { ObjectIdentifier($0) } ?? ObjectIdentifier(use)
     if isConnected { connected[key] = use } else { bound.append(use) }
   }
 
-  /// Removes the use of a socket.
-  ///
-  /// - Returns: The use; `nil` if the socket uses no port.
   @discardableResult
   mutating func remove(_ socket: SimulatedSocket) -> PortUse? {
     if let use = connected.removeValue(forKey: ObjectIdentifier(socket)) { return use }
@@ -87,12 +80,10 @@ struct PortUses {
   /// Removes the use of a connection in TIME_WAIT.
   mutating func remove(_ use: PortUse) { connected[ObjectIdentifier(use)] = nil }
 
-  /// The use of a socket.
   func use(of socket: SimulatedSocket) -> PortUse? {
     connected[ObjectIdentifier(socket)] ?? bound.first { $0.socket === socket }
   }
 
-  /// Whether there is a use with a property.
   func contains(where hasProperty: (PortUse) -> Bool) -> Bool {
     bound.contains(where: hasProperty) || connected.values.contains(where: hasProperty)
   }
@@ -105,19 +96,13 @@ extension SimulatedKernel {
       reusesPort: socket.options.reusesPort, isOutgoing: isOutgoing)
   }
 
-  /// Whether a socket cannot use an address because others do.
   private func isTaken(_ address: SocketAddress, for socket: SimulatedSocket) -> Bool {
     guard let port = address.port, let uses = ports[socket.key(of: port)] else { return false }
     let wanted = use(of: socket, address)
     return uses.contains { $0.socket !== socket && wanted.conflicts(with: $0) }
   }
 
-  /// Notes that a socket uses its local port.
-  ///
-  /// - Parameters:
-  ///   - socket: The socket.
-  ///   - isConnected: Whether it has a connection, or begins one.
-  ///   - isOutgoing: Whether connect(2) has chosen the port.
+  /// `isConnected`: the socket has a connection, or begins one. `isOutgoing`: connect(2) has chosen the port.
   func takePort(of socket: SimulatedSocket, isConnected: Bool, isOutgoing: Bool = false) {
     guard let local = socket.local, let port = local.port else { return }
     ports[socket.key(of: port), default: PortUses()].add(
@@ -125,7 +110,6 @@ extension SimulatedKernel {
     socket.holdsPort = true
   }
 
-  /// A socket no longer uses its local port.
   func freePort(of socket: SimulatedSocket) {
     socket.holdsPort = false
     guard let port = socket.local?.port.map({ socket.key(of: $0) }) else { return }
@@ -133,10 +117,9 @@ extension SimulatedKernel {
     dropPort(port)
   }
 
-  /// Forgets a port that has no uses any more.
   func dropPort(_ port: PortKey) { if ports[port]?.isEmpty == true { ports[port] = nil } }
 
-  /// A port that no socket of the protocol uses, or with `remote` one that no connection to there uses; `nil` if all are taken.
+  /// A port that no socket of the protocol uses, or with `remote` one that no connection to `remote` uses; `nil` if all are taken.
   func freePort(for socket: SimulatedSocket, _ address: SocketAddress, to remote: SocketAddress? = nil) -> UInt16? {
     let range = limits.ports
     let start = UInt16(network?.random(below: UInt64(range.count)) ?? 0)
@@ -176,7 +159,7 @@ extension SimulatedKernel {
     return 0
   }
 
-  /// The address is taken. An earlier one is forgotten, but not its port.
+  /// The socket forgets its earlier address, but not the port.
   private func refuse(_ socket: SimulatedSocket) -> Int32 {
     socket.forgetAddress()
     return -Errno.addressInUse
@@ -205,7 +188,7 @@ extension SimulatedKernel {
     return 0
   }
 
-  /// The listening socket for connections to an address; the one with the most specific address.
+  /// The most specific address wins.
   func listener(for flow: Flow) -> TCPSocket? {
     guard let port = flow.local.port, let uses = ports[.tcp(port)] else { return nil }
     var best: (score: Int, uses: [PortUse]) = (0, [])
@@ -225,17 +208,15 @@ extension SimulatedKernel {
       best.uses.append(use)
     }
     if best.uses.isEmpty { return nil }
-    // Several sockets with SO_REUSEPORT share the connections by their addresses.
+    // Several sockets with SO_REUSEPORT divide the connections by the ports of the peers.
     return best.uses[Int(flow.remote.port ?? 0) % best.uses.count].socket as? TCPSocket
   }
 }
 
 extension SimulatedSocket {
-  /// The port, among those of the socket's protocol.
   func key(of port: UInt16) -> PortKey { type == SocketKind.datagram ? .udp(port) : .tcp(port) }
-  /// Shows the unspecified address from now on, with the same port.
+  /// Replaces the local address by the unspecified one. The port stays.
   func forgetAddress() { local = local.map { unspecified.with(port: $0.port ?? 0) } }
-  /// The unspecified address of the socket's family.
   var unspecified: SocketAddress {
     switch family {
     case SocketKind.ipv4: .ipv4(.any, port: 0)
@@ -243,6 +224,6 @@ extension SimulatedSocket {
     default: .unix(.unnamed)
     }
   }
-  /// What Linux says to an address of another family. An IPv4 address is too short for an IPv6 socket.
+  /// The answer of Linux to an address of another family. An IPv4 address is too short for an IPv6 socket.
   var errorOfOtherFamily: Int32 { family == SocketKind.ipv4 ? Errno.familyNotSupported : Errno.invalidArgument }
 }

@@ -39,7 +39,7 @@ extension SimulatedKernel {
     return -Errno.inProgress
   }
 
-  /// A socket gets a connection: packets of it reach the socket from now on.
+  /// Packets of the connection reach the socket from now on.
   private func join(_ socket: TCPSocket, _ flow: Flow, isOutgoing: Bool = false) {
     socket.role = .stream
     socket.local = socket.seen(flow.local)
@@ -70,7 +70,7 @@ extension SimulatedKernel {
     }
   }
 
-  /// A connection that could not be made leaves a socket that can connect again.
+  /// After a failed attempt, the socket can connect again.
   private func disconnect(_ socket: TCPSocket) {
     socket.role = .fresh
     socket.connecting = .new
@@ -140,7 +140,6 @@ extension SimulatedKernel {
     return result
   }
 
-  /// The program has closed the socket.
   func closed(_ socket: TCPSocket) {
     if socket.isListening {
       stopListening(socket)
@@ -152,7 +151,6 @@ extension SimulatedKernel {
     }
   }
 
-  /// Ends the connections that wait in a listening socket, because nothing will take them.
   private func stopListening(_ socket: TCPSocket) {
     let waiting = socket.backlog.waiting
     socket.role = .fresh
@@ -162,7 +160,7 @@ extension SimulatedKernel {
       waiting.machine.close(discards: true, at: now)
       carryOut(waiting)
     }
-    // Their order does not matter: no peer and no program hears of their end.
+    // Their order does not matter: their end is visible to no peer and no program.
     for half in flows.values where half.listener === socket && half.machine.state == .synReceived {
       half.machine.vanish()
       carryOut(half)
@@ -171,7 +169,6 @@ extension SimulatedKernel {
 
   // MARK: Packets
 
-  /// A segment has arrived at this host.
   func receive(_ segment: Segment, on flow: Flow) {
     if let socket = flows[flow] {
       if socket.machine.state == .synReceived, let listener = socket.listener, listener.backlog.isFull, !segment.isReset
@@ -199,14 +196,13 @@ extension SimulatedKernel {
     if segment.isSyn, segment.acknowledged == nil, let listener = listener(for: flow) {
       return open(flow, segment, listener)
     }
-    // No socket has this connection.
     let answer =
       segment.acknowledged.map { Segment(isReset: true, sequence: $0) }
       ?? Segment(isReset: true, sequence: 0, acknowledged: segment.end)
     send(answer, on: flow)
   }
 
-  /// A router has reported that it does not pass on a segment of this host: tcp_v4_err() and tcp_v6_err() of Linux.
+  /// A router does not forward a segment of this host: tcp_v4_err() and tcp_v6_err() of Linux.
   func receive(_ report: ICMPReport, about sequence: Int) {
     guard let socket = flows[report.flow] else { return }
     if socket.machine.state == .synReceived, socket.listener != nil {
@@ -218,7 +214,6 @@ extension SimulatedKernel {
     carryOut(socket)
   }
 
-  /// A peer opens a connection to a listening socket.
   private func open(_ flow: Flow, _ segment: Segment, _ listener: TCPSocket) {
     if listener.backlog.isFull { return }
     let socket = TCPSocket(family: listener.family)
@@ -232,7 +227,6 @@ extension SimulatedKernel {
 }
 
 extension SocketAddress {
-  /// The own host, with the same family and port.
   fileprivate var loopback: SocketAddress {
     if case .ipv4(_, let port) = self { .ipv4(.loopback, port: port) } else { .ipv6(.loopback, port: port ?? 0) }
   }

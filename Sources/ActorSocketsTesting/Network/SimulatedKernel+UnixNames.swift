@@ -5,16 +5,14 @@
 
 internal import SocketSystem
 
-/// An abstract name.
 struct AbstractName: Hashable {
   let name: UnixPath
   let type: Int32
 }
 
-/// The file of a unix socket.
 final class SocketFile {
   let inode: UInt64
-  /// The socket; `nil` if it is closed, so that the file is stale.
+  /// `nil` if the socket is closed, so that the file is stale.
   weak var socket: UnixSocket?
 
   init(_ inode: UInt64, _ socket: UnixSocket) {
@@ -23,7 +21,6 @@ final class SocketFile {
   }
 }
 
-/// The files of a host.
 final class SocketFiles {
   private var files: [UnixPath: SocketFile] = [:]
   private var nextInode: UInt64 = 1
@@ -37,14 +34,12 @@ final class SocketFiles {
     return file
   }
 
-  /// Removes a file: unlink(2).
-  ///
-  /// - Returns: Whether there was one.
+  /// unlink(2).
   func remove(_ path: UnixPath) -> Bool { files.removeValue(forKey: path) != nil }
 }
 
 extension SimulatedKernel {
-  /// bind(2) of a unix socket. The unnamed address asks for any free abstract name.
+  /// bind(2). The unnamed address asks for any free abstract name.
   func bind(_ socket: UnixSocket, toName address: SocketAddress) -> Int32 {
     guard case .unix(let name) = address else { return -Errno.invalidArgument }
     if name.isUnnamed {
@@ -65,7 +60,6 @@ extension SimulatedKernel {
     return 0
   }
 
-  /// Gives a socket without a name an abstract one.
   private func takeFreeName(_ socket: UnixSocket) {
     if socket.local != nil { return }
     while true {
@@ -82,7 +76,6 @@ extension SimulatedKernel {
   /// A socket with SO_PASSCRED gets a name before it connects or sends.
   func nameIfCredentialsAreWanted(_ socket: UnixSocket) { if socket.receivesCredentials { takeFreeName(socket) } }
 
-  /// The socket to which a name leads.
   func socket(named name: UnixPath, type: Int32) -> Result<UnixSocket, SystemError> {
     func failure(_ errno: Int32) -> Result<UnixSocket, SystemError> {
       .failure(SystemError(call: "connect", errno: errno))
@@ -96,7 +89,7 @@ extension SimulatedKernel {
     return socket.type == type ? .success(socket) : failure(Errno.wrongType)
   }
 
-  /// A socket no longer answers to its name. A file stays.
+  /// The file of the socket stays.
   func forgetName(of socket: UnixSocket) {
     socket.file?.socket = nil
     guard case .unix(let name)? = socket.local else { return }
@@ -104,7 +97,7 @@ extension SimulatedKernel {
     if abstractNames[key] === socket { abstractNames[key] = nil }
   }
 
-  /// The process of this host, as the peers of unix sockets see it. It has another number after each crash.
+  /// The process of this host, as the peers of unix sockets see it. Its number changes with each crash.
   var credentials: PeerCredentials { PeerCredentials(processID: Int32(slot) + 1, userID: 1_000, groupID: 1_000) }
 
   /// SO_PEERCRED.

@@ -10,39 +10,32 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The kernel of a simulated host.
 final class SimulatedKernel {
-  /// What a descriptor refers to.
   enum File {
     case socket(SimulatedSocket)
     case epoll(SimulatedEpoll)
   }
 
-  /// The number of the host.
   let host: Int
-  /// The place of the kernel in the network, which its descriptors name.
+  /// The index in `SimulatedNetwork.kernels`, which the numbers of the kernel's descriptors contain.
   var slot = 0
   let addresses: HostAddresses
   weak var network: SimulatedNetwork?
-  /// How much the programs can open.
   var limits: HostLimits
-  /// What goes wrong with calls, apart from what programs and peers do.
   var faults = FaultPlan()
 
   private(set) var files: [File?] = []
   var passing = PassingState()
-  /// No number below is free.
+  /// No number below it is free.
   private var lowestFree = 0
-  /// The connections to which packets belong.
   var flows: [Flow: TCPSocket] = [:]
-  /// The connections that have ended, and until when their packets are still answered: TIME_WAIT.
+  /// The connections in TIME_WAIT, whose packets are still answered.
   var ended: [Flow: EndedConnection] = [:]
   var ports: [PortKey: PortUses] = [:]
   var abstractNames: [AbstractName: UnixSocket] = [:]
-  /// The files of the host, which outlive its kernel.
+  /// They outlive the kernel.
   let socketFiles: SocketFiles
 
-  /// A connection in TIME_WAIT.
   struct EndedConnection {
     let sent: Int
     let expected: Int
@@ -60,14 +53,12 @@ final class SimulatedKernel {
   }
 
   var now: Int64 { network?.now ?? 0 }
-
-  /// The time of day on its host, in nanoseconds since 1970.
   var timeOfDay: Int64 { network?.timeOfDay(host) ?? 0 }
 
-  /// Forgets everything, without a word to any peer.
+  /// Forgets everything without a packet to any peer.
   func dismantle() {
     for socket in flows.values { if let timer = socket.timer.take() { network?.cancel(timer.key) } }
-    // A socket and its places in epoll instances refer to each other, and so do unix sockets and their peers.
+    // A socket and its watches refer to each other, and so do unix sockets and their peers.
     for case .socket(let socket)? in files { socket.dismantle() }
     for socket in passing.inFlight { socket.dismantle() }
     passing = PassingState()
@@ -81,7 +72,6 @@ final class SimulatedKernel {
 
   // MARK: Descriptors
 
-  /// The number that the next descriptor gets; `nil` if the limit is reached.
   var nextNumber: Int? {
     let number = files[lowestFree...].firstIndex { $0 == nil } ?? files.count
     return number < limits.descriptors ? number : nil
@@ -93,14 +83,13 @@ final class SimulatedKernel {
     return Int32(number)
   }
 
-  /// Gives a file the next number.
   func open(_ file: File, as number: Int) {
     if number == files.count { files.append(file) } else { files[number] = file }
     lowestFree = number + 1
     if case .socket(let socket) = file { socket.references += 1 }
   }
 
-  /// The number by which programs know a descriptor, or a negative error. It names the kernel.
+  /// The number that programs see: it contains the kernel's slot. A negative error stays as it is.
   func globalNumber(of local: Int32) -> Int32 {
     local < 0 ? local : SimulatedNetwork.firstDescriptor + Int32(slot) << SimulatedNetwork.descriptorBits + local
   }
@@ -138,7 +127,6 @@ final class SimulatedKernel {
     if case .socket(let socket) = file { release(socket) }
   }
 
-  /// A packet has arrived at this host.
   func receive(_ packet: Packet) {
     switch packet.content {
     case .segment(let segment): receive(segment, on: Flow(local: packet.destination, remote: packet.source))
@@ -177,7 +165,7 @@ final class SimulatedKernel {
     socket.watches.removeAll { $0.epoll === epoll && $0.number == number }
   }
 
-  /// A place of a socket in an epoll instance for an event that tells of nothing; `nil` mostly.
+  /// A registration for which the instance reports an event that has not happened; mostly `nil`.
   func spuriousEvent(of epoll: SimulatedEpoll) -> SimulatedWatch? {
     if faults.isEmpty { return nil }
     var watches: [SimulatedWatch] = []

@@ -6,10 +6,9 @@ internal import SocketSystem
 extension SimulatedNetwork: SimulatedSystem {
   // MARK: Descriptors
 
-  /// The descriptors of Linux, files for example, are those of Linux in a simulation, too.
+  /// The other descriptors, of files for example, are those of Linux in a simulation, too.
   func owns(_ number: Int32) -> Bool { number >= Self.firstDescriptor }
 
-  /// The host whose descriptor has a number, and its number there.
   private func locate(_ number: Int32) -> (kernel: SimulatedKernel, local: Int)? {
     let rest = number - Self.firstDescriptor
     let slot = Int(rest >> Self.descriptorBits)
@@ -23,12 +22,10 @@ extension SimulatedNetwork: SimulatedSystem {
     find(number).map { body($0.kernel, $0.socket) } ?? failure
   }
 
-  /// The socket of a descriptor, and its kernel.
   private func find(_ number: Int32) -> (kernel: SimulatedKernel, socket: SimulatedSocket)? {
     locate(number).flatMap { found in found.kernel.socket(at: found.local).map { (found.kernel, $0) } }
   }
 
-  /// Makes a call on a socket, unless a fault hits it.
   private func call(
     _ name: CallFault.Call, _ number: Int32, _ body: (SimulatedKernel, SimulatedSocket) -> Int32
   ) -> Int32 {
@@ -101,8 +98,8 @@ extension SimulatedNetwork: SimulatedSystem {
 
   // MARK: Passing descriptors
 
-  /// The sockets of descriptors that are to be passed, or a negative error. Only sockets of the same host can be passed: in a simulation
-  /// there is no other way between hosts than the network, and the files of Linux belong to no host.
+  /// Returns a negative error if a descriptor cannot be passed. Only sockets of the same host can: the network is the only way between
+  /// hosts, and the files of Linux belong to no host.
   private func sockets(_ numbers: [Int32], on kernel: SimulatedKernel) -> (sockets: [SimulatedSocket], error: Int) {
     var sockets: [SimulatedSocket] = []
     for number in numbers {

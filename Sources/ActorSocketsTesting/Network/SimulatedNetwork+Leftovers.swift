@@ -1,10 +1,7 @@
 internal import SocketSystem
 
 extension SimulatedNetwork {
-  /// The sockets that are open, the connections that have not ended, and the packets on their way; a line for each thing.
-  ///
-  /// - Parameter names: The names of the hosts.
-  /// - Returns: The lines.
+  /// A line for each open socket, each connection that has not ended, and the packets on their way. `names` are those of the hosts.
   func leftovers(_ names: [String]) -> [String] {
     var lines: [String] = []
     for (host, name) in names.enumerated() { lines += kernel(of: host)?.leftovers.map { "\(name): \($0)" } ?? [] }
@@ -32,10 +29,7 @@ extension SimulatedKernel {
 }
 
 extension SimulatedSocket {
-  /// Describes this socket to a person who forgot to close it.
-  ///
-  /// - Parameter state: The clause about a socket that is still open, for example "is not closed".
-  /// - Returns: The line.
+  /// `state` is the clause about a socket that is still open, for example "is not closed".
   fileprivate func leftover(_ state: String) -> String {
     let address = local.map { "\($0)" } ?? "no address"
     if isListening { return "the listener on \(address) \(state)" }

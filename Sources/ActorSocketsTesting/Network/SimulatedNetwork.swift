@@ -8,9 +8,7 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// The network of a simulation.
 final class SimulatedNetwork {
-  /// What happens later.
   enum Event {
     case arrival(Packet, host: Int)
     case timer(TCPSocket, SimulatedKernel)
@@ -19,43 +17,39 @@ final class SimulatedNetwork {
     case departure(UDPSocket, Int)
   }
 
-  /// A place in the network. Its kernel is replaced when the host starts again.
+  /// A host. Its kernel is replaced when it starts again.
   struct Node {
     let addresses: HostAddresses
-    /// The files of its unix sockets, which stay when it stops.
+    /// They stay when the host stops.
     let socketFiles = SocketFiles()
-    /// The kernel; `nil` while the host has no power, so that no packet reaches it.
+    /// `nil` while the host is down, so that no packet reaches it.
     var kernel: SimulatedKernel?
     var limits = HostLimits()
   }
 
-  /// The time, in nanoseconds. The owner sets it, and then calls `advance`.
+  /// In nanoseconds. The owner sets it, and then calls `advance`.
   var now: Int64
-  /// The host whose program makes calls.
   var currentHost: () -> Int = { 0 }
-  /// The time of day on a host, in nanoseconds since 1970.
+  /// In nanoseconds since 1970.
   var timeOfDay: (_ host: Int) -> Int64 = { _ in 0 }
-  /// Hears of each packet.
   var observe: ((PacketEvent) -> Void)?
 
   private(set) var nodes: [Node] = []
-  /// The kernels by the numbers of their descriptors. A kernel gets another place when the programs of its host are killed, and a new
-  /// one has its own. So the descriptor of a program that no longer runs does nothing.
+  /// The kernels by their slots, which the numbers of descriptors name. When the programs of a host are killed, its kernel moves to another
+  /// slot, and a new kernel has its own. So a descriptor of a program that no longer runs does nothing.
   private(set) var kernels: [SimulatedKernel?] = []
-  /// The places that no kernel has any more, the earliest first.
+  /// The slots that have no kernel any more, the longest free first.
   private var freeSlots: [Int] = []
   private(set) var names: [[UInt8]: Int] = [:]
   private var hosts: [SocketAddress: Int] = [:]
   private var events = TimerQueue<Event>()
-  /// The number of packets that arrive later.
   private(set) var packetsOnTheirWay = 0
   private var random: SplitMix
-  /// The link between all pairs of hosts for which no other one was set.
+  /// The link of all pairs of hosts that have no link of their own.
   var defaultLink = NetworkLink()
   private var links: [Way: Link] = [:]
-  /// The middleboxes on the ways between two hosts, the lower number first.
+  /// The lower number of the two hosts is `from`.
   private var middleboxes: [Way: MiddleboxState] = [:]
-  /// What records packets.
   var recorders: [PacketRecorder] = []
 
   private struct Way: Hashable {
@@ -63,18 +57,15 @@ final class SimulatedNetwork {
     let to: Int
   }
 
-  /// The state of a way.
   private struct Link {
-    /// Its own link; `nil` if it has the one of all.
+    /// `nil` if the way has `defaultLink`.
     var own: NetworkLink?
-    /// Whether it is cut, whichever link it has.
+    /// Whether the way is cut, whichever link it has.
     var isCut = false
-    /// What chaos does to it for a while.
     var disturbance = LinkDisturbance()
     var state = LinkState()
     var counters = NetworkCounters()
 
-    /// Sends a packet, and counts it.
     mutating func send(_ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix)
       -> LinkState.Fate
     {
@@ -91,17 +82,14 @@ final class SimulatedNetwork {
 
   // MARK: Hosts
 
-  /// The lowest number of a descriptor. No descriptor of Linux has such a number, because /proc/sys/fs/nr_open cannot be raised that far. So
-  /// calls on a simulated descriptor do nothing but fail with EBADF on a thread that runs in no simulation, and closing it does nothing.
+  /// No descriptor of Linux has such a high number, because /proc/sys/fs/nr_open cannot be raised that far. So on a thread that runs in no
+  /// simulation, calls on a simulated descriptor fail with EBADF, and closing it does nothing.
   static let firstDescriptor: Int32 = 1 << 30
-  /// The bits of a descriptor's number that count within its kernel. The others number the kernels.
+  /// The bits of a descriptor's number that count within its kernel. The others are the kernel's slot.
   static let descriptorBits: Int32 = 16
-  /// The most kernels at one time. When all places were used, the one that has been free for longest is used again.
+  /// At one time. A new kernel gets a slot that was never used, or else the one that has been free for longest.
   private static let mostKernels = Int((Int32.max - firstDescriptor) >> descriptorBits)
 
-  /// Adds a host.
-  ///
-  /// - Returns: Its number.
   func addHost(_ name: String) -> Int {
     let number = nodes.count
     let addresses = HostAddresses(number: number)
@@ -144,19 +132,19 @@ final class SimulatedNetwork {
 
   deinit { for node in nodes { node.kernel?.dismantle() } }
 
-  /// A host stops: its sockets are gone, and no peer hears of it. Packets to it are lost until it starts.
+  /// The host's sockets are gone without a packet to any peer. Packets to the host are lost until it starts.
   func stop(_ host: Int) {
     guard let kernel = nodes[host].kernel.take() else { return }
     kernel.dismantle()
     freeSlot(kernel)
   }
 
-  /// A host that stopped can be reached again. It knows nothing of its earlier connections.
+  /// Starts a host that stopped. It knows nothing of its earlier connections.
   func start(_ host: Int) {
     if nodes[host].kernel == nil { addKernel(of: host) }
   }
 
-  /// The kernel of a host closes all descriptors, as when a process ends.
+  /// Closes all descriptors of a host, as when a process ends.
   func closeAll(of host: Int) {
     guard let kernel = kernel(of: host) else { return }
     kernel.closeAll()
@@ -164,7 +152,6 @@ final class SimulatedNetwork {
     takeSlot(kernel)
   }
 
-  /// Sets the limits of a host.
   func limit(_ host: Int, to limits: HostLimits) {
     nodes[host].limits = limits
     nodes[host].limits.descriptors = min(limits.descriptors, 1 << Int(Self.descriptorBits))
@@ -173,14 +160,14 @@ final class SimulatedNetwork {
 
   // MARK: Links
 
-  /// Changes the link from one host to another.
+  /// Also repairs a link that was cut.
   func setLink(_ link: NetworkLink, from: Int, to: Int) {
     let way = Way(from: from, to: to)
     links[way, default: Link()].own = link
     links[way]?.isCut = false
   }
 
-  /// Cuts the link from one host to another, or repairs it. It stays the link of all if it was.
+  /// Cuts the link from one host to another, or repairs it. A way with `defaultLink` keeps it.
   func cut(_ isCut: Bool, from: Int, to: Int) {
     let way = Way(from: from, to: to)
     var known = links[way] ?? Link()
@@ -194,7 +181,7 @@ final class SimulatedNetwork {
     links[way] = known
   }
 
-  /// The link from one host to another, as the program has set it.
+  /// The link as the program has set it.
   func link(from: Int, to: Int) -> NetworkLink {
     links[Way(from: from, to: to)].map { setting(of: $0) } ?? defaultLink
   }
@@ -205,30 +192,25 @@ final class SimulatedNetwork {
     return link
   }
 
-  /// Changes what chaos does to the link from one host to another.
   func disturb(from: Int, to: Int, _ change: (inout LinkDisturbance) -> Void) {
     change(&links[Way(from: from, to: to), default: Link()].disturbance)
   }
 
-  /// The link from one host to another, as packets find it.
+  /// The link as packets find it: chaos can have changed it.
   func disturbedLink(from: Int, to: Int) -> NetworkLink {
     links[Way(from: from, to: to)].map { $0.disturbance.applied(to: setting(of: $0)) } ?? defaultLink
   }
 
-  /// Puts a middlebox between two hosts, or takes it away.
   func setMiddlebox(_ middlebox: Middlebox?, between one: Int, and other: Int) {
     middleboxes[Way(from: min(one, other), to: max(one, other))] = middlebox.map { MiddleboxState($0) }
   }
 
   // MARK: Counters
 
-  /// What all links have carried.
   var counters: NetworkCounters { links.values.reduce(into: NetworkCounters()) { $0 += $1.counters } }
 
-  /// What the link from one host to another has carried.
   func counters(from: Int, to: Int) -> NetworkCounters { links[Way(from: from, to: to)]?.counters ?? NetworkCounters() }
 
-  /// A datagram has arrived at a socket without room.
   func droppedDatagram(from source: SocketAddress, to host: Int) {
     guard let sender = destination(source, from: host), sender != host else { return }
     links[Way(from: sender, to: host), default: Link()].counters.droppedDatagrams += 1
@@ -236,13 +218,12 @@ final class SimulatedNetwork {
 
   // MARK: Packets
 
-  /// The host that has an address; the sender for its own addresses; `nil` if no host has the address.
   private func destination(_ address: SocketAddress, from host: Int) -> Int? {
     if address.isLoopback { return host }
     return hosts[address.with(port: 0)]
   }
 
-  /// The address from which a host sends to another address; `nil` if there is no way.
+  /// The local address for packets to `address`; `nil` if no host has that address.
   func source(for address: SocketAddress, from kernel: SimulatedKernel) -> SocketAddress? {
     let target = address.unmapped
     if !target.isOfSeveral, destination(target, from: kernel.host) == nil { return nil }
@@ -250,7 +231,7 @@ final class SimulatedNetwork {
     return target.isIPv4 ? .ipv4(kernel.addresses.ipv4, port: 0) : .ipv6(kernel.addresses.ipv6, port: 0)
   }
 
-  /// The most bytes of a stream in a packet.
+  /// The most bytes of a stream in a packet: what the smaller MTU of the two directions leaves besides the headers.
   func segmentSize(of flow: Flow, on host: Int) -> Int {
     let headers = flow.remote.isIPv4 ? 52 : 72
     guard let peer = destination(flow.remote, from: host), peer != host else { return 65_535 - headers }
@@ -258,9 +239,7 @@ final class SimulatedNetwork {
     return max(536, min(mtu, 65_535) - headers)
   }
 
-  /// Sends a packet on its way: to the host that has its destination, or to all other hosts if that is a group or a broadcast address.
-  ///
-  /// - Returns: When the packet has left the host.
+  /// A packet to a group or a broadcast address goes to all other hosts. Returns the time at which the packet has left the host.
   @discardableResult
   func send(_ packet: Packet, from host: Int) -> Int64 {
     if packet.destination.isOfSeveral {
@@ -274,7 +253,7 @@ final class SimulatedNetwork {
     return send(packet, from: host, to: target)
   }
 
-  /// Sends a packet to a host. The middlebox between the hosts does not see the packets that it sends itself.
+  /// The middlebox between the hosts does not see the packets that it sends itself.
   private func send(_ packet: Packet, from host: Int, to target: Int, passesMiddlebox: Bool = true) -> Int64 {
     let way = Way(from: host, to: target)
     let link = disturbedLink(from: host, to: target)
@@ -298,7 +277,6 @@ final class SimulatedNetwork {
     return fate.departure
   }
 
-  /// Shows a packet to the trace and to the recorders, and lets it arrive at these times.
   private func carry(_ packet: Packet, from host: Int, to target: Int, mtu: Int, arrivals: [Int64]) {
     observe?(PacketEvent(packet, isLost: arrivals.isEmpty))
     for recorder in recorders {
@@ -308,7 +286,7 @@ final class SimulatedNetwork {
     for arrival in arrivals { schedule(.arrival(packet, host: target), at: arrival) }
   }
 
-  /// A router on the way to `target` reports to a host that it does not pass its packet on.
+  /// A router on the way to `target` reports to the sender that it does not forward its packet.
   private func tell(_ sender: SocketAddress, of report: ICMPReport, from host: Int, to target: Int, at arrival: Int64) {
     let router: SocketAddress =
       sender.isIPv4 ? .ipv4(HostAddresses.router.ipv4, port: 0) : .ipv6(HostAddresses.router.ipv6, port: 0)
@@ -316,7 +294,7 @@ final class SimulatedNetwork {
     carry(packet, from: target, to: host, mtu: 1_500, arrivals: [arrival])
   }
 
-  /// A packet of a host to itself. As on Linux, a datagram arrives within the call that sends it.
+  /// As on Linux, a datagram of a host to itself arrives within the call that sends it.
   func deliver(_ packet: Packet, to host: Int) {
     observe?(PacketEvent(packet, isLost: false))
     if case .segment = packet.content {
@@ -330,7 +308,6 @@ final class SimulatedNetwork {
 
   // MARK: Events
 
-  /// When the next event happens; `nil` if no event is planned.
   var nextTime: Int64? { events.earliest }
 
   @discardableResult
@@ -341,7 +318,6 @@ final class SimulatedNetwork {
 
   func cancel(_ key: TimerQueue<Event>.Key) { events.remove(key) }
 
-  /// Lets everything happen that is due.
   func advance() {
     while let event = events.popDue(at: now) {
       switch event {

@@ -1,22 +1,22 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// A simulated socket, as the kernel of its host knows it: what POSIX calls an open file description. A subclass for each protocol answers
-/// the calls; what is here is said to the calls that a protocol does not have.
+/// A socket in the kernel of its host: an open file description of POSIX. A subclass for each protocol answers the calls. The defaults here
+/// answer the calls that a protocol does not have.
 class SimulatedSocket {
   /// AF_INET, AF_INET6 or AF_UNIX.
   let family: Int32
-  /// The number of descriptors and of messages in flight that refer to it.
+  /// By descriptors and by messages in flight.
   var references = 0
-  /// Whether something refers to it. If not, it waits to be accepted, or is closed and ends its connection.
+  /// If not, the socket waits to be accepted, or is closed and ends its connection.
   var isOpen: Bool { references > 0 }
-  /// The address that it was bound to, or got when it connected or listened. Of the socket's family.
+  /// Set by bind(2), or when the socket connects or listens. Of the socket's family.
   var local: SocketAddress?
-  /// The peer's address. Of the socket's family.
+  /// Of the socket's family.
   var remote: SocketAddress?
-  /// The program has chosen the port: bind(2) with another one than 0.
+  /// By bind(2) with another port than 0.
   var hasChosenPort = false
-  /// The program has chosen the address: bind(2) with another one than the unspecified.
+  /// By bind(2) with another address than the unspecified one.
   var hasChosenAddress = false
   /// Whether the socket occupies its local port. `local` still shows the port afterwards.
   var holdsPort = false
@@ -25,7 +25,7 @@ class SimulatedSocket {
 
   init(family: Int32) { self.family = family }
 
-  /// The address, in the form that programs of this socket's family see.
+  /// The address in the form that programs of this socket's family see.
   func seen(_ address: SocketAddress) -> SocketAddress {
     family == SocketKind.ipv4 ? address : address.mapped
   }
@@ -37,9 +37,8 @@ class SimulatedSocket {
   var isListening: Bool { false }
   /// Whether the socket neither listens nor has a peer: TCP_CLOSE of Linux.
   var isIdle: Bool { true }
-  /// The peer that getpeername(2) reports; `nil` without a peer.
+  /// getpeername(2); `nil` without a peer.
   var peer: SocketAddress? { nil }
-  /// The events that are ready now.
   var readiness: Readiness { .none }
   /// FIONREAD.
   var receivableBytes: Int { 0 }
@@ -51,11 +50,10 @@ class SimulatedSocket {
 
   /// A program asked for room to send, and the buffer was full. It is told when there is room.
   func wantsRoom() {}
-  /// Reads and clears the pending error: SO_ERROR.
+  /// SO_ERROR: also clears the error.
   func takeError() -> Int32 { 0 }
-  /// A program has set an option.
   func changed(_ option: RawOption, in kernel: SimulatedKernel) {}
-  /// Forgets everything without a word to any program.
+  /// Forgets everything without waking any program.
   func dismantle() { watches = [] }
 
   func bind(to address: SocketAddress, in kernel: SimulatedKernel) -> Int32 { kernel.bind(self, to: address) }
@@ -71,21 +69,19 @@ class SimulatedSocket {
   /// The last reference to the socket is gone.
   func closed(in kernel: SimulatedKernel) {}
 
-  /// Tells the programs that wait for one of these events.
   func wake(_ events: Readiness) {
     for watch in watches where watch.mask.contains(events) { watch.list() }
   }
 }
 
-/// A registration in an epoll instance: of a descriptor's number and of the socket that it had. As epoll(7) says in its answer to question
-/// 6, it stays until the last reference to the socket is gone, even if the number is closed or belongs to another socket.
+/// A registration in an epoll instance: of a descriptor's number and of the socket that it had. According to question 6 of epoll(7), it
+/// stays until the last reference to the socket is gone, even if the number is closed or belongs to another socket.
 final class SimulatedWatch {
   let socket: SimulatedSocket
   let number: Int
   weak var epoll: SimulatedEpoll?
   var token: UInt64
   var interest: Readiness
-  /// Whether the socket is in the list of those that may be ready.
   fileprivate(set) var isListed = false
 
   init(_ socket: SimulatedSocket, _ number: Int, _ epoll: SimulatedEpoll, token: UInt64, interest: Readiness) {
@@ -96,17 +92,16 @@ final class SimulatedWatch {
     self.interest = interest
   }
 
-  /// The events that are reported. Errors and hang-ups are always among them.
+  /// Errors and hang-ups are always reported.
   fileprivate var mask: Readiness { interest.union(.error).union(.hangUp) }
 
-  /// Returns the events that are ready and are reported. Asks a socket without room to tell when there is room.
+  /// Asks a socket without room to report when there is room.
   func look() -> Readiness {
     let ready = socket.readiness
     if !ready.contains(.writable) { socket.wantsRoom() }
     return Readiness(rawValue: ready.rawValue & mask.rawValue)
   }
 
-  /// Puts the socket into the list of its epoll instance.
   func list() {
     guard !isListed, let epoll else { return }
     isListed = true
@@ -115,15 +110,14 @@ final class SimulatedWatch {
   }
 }
 
-/// A simulated epoll instance. All its registrations are edge-triggered: a socket is listed when one of the events happens that it waits
-/// for, and `take` reports what is ready by then. So several events become one, as on Linux.
+/// All registrations are edge-triggered: a socket is listed when an event happens that it waits for, and `take` reports what is ready by
+/// then. So several events become one, as on Linux.
 final class SimulatedEpoll {
   fileprivate var ready: [SimulatedWatch] = []
   let whenReady: () -> Void
 
   init(whenReady: @escaping () -> Void) { self.whenReady = whenReady }
 
-  /// Takes the events that wait, the earliest first.
   func take(into events: inout EventBuffer, atMost limit: Int) -> Int {
     var count = 0
     var looked = 0

@@ -1,8 +1,7 @@
 internal import SocketSystem
 
-/// The options of a simulated socket: socket(7), tcp(7), ip(7), ipv6(7). An accepted socket starts with a copy of its listener's.
-///
-/// Options that change nothing in a simulation are kept, so that reading them gives what was set.
+/// The options of a simulated socket: socket(7), tcp(7), ip(7), ipv6(7). An accepted socket starts with a copy of its listener's. Options
+/// that change nothing in a simulation are kept, so that reading them returns what was set.
 struct SocketOptions {
   private var kept: [RawOption: [UInt8]] = [:]
 
@@ -17,9 +16,6 @@ struct SocketOptions {
   var sendBuffer: Int?
   var receiveBuffer: Int?
 
-  /// Sets an option.
-  ///
-  /// - Returns: 0, or a negative error.
   mutating func set(_ option: RawOption, to value: [UInt8]) -> Int32 {
     guard value.count >= 4 || option.isText else { return -Errno.invalidArgument }
     let number = value.count >= 4 ? Int32(kernelBytes: value) : 0
@@ -55,7 +51,6 @@ struct SocketOptions {
     return 0
   }
 
-  /// The value that was set, or the initial one.
   func value(_ option: RawOption) -> [UInt8] {
     if let value = kept[option] { return value }
     switch option {
@@ -72,7 +67,7 @@ struct SocketOptions {
     }
   }
 
-  /// Gives the options to a machine. Half of a buffer's size counts, because the kernel's number includes its own memory for each packet.
+  /// Half of a buffer's size counts, because the kernel's number includes its own memory for each packet.
   func apply(to machine: inout TCPMachine) {
     machine.keepAlive = keepsAlive ? keepAlive : nil
     machine.userTimeout = userTimeout

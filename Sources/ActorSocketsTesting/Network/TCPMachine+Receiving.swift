@@ -3,7 +3,6 @@
 internal import SocketSystem
 
 extension TCPMachine {
-  /// A segment has arrived.
   mutating func receive(_ segment: Segment, at now: Int64) {
     heardAt = now
     probes = 0
@@ -14,7 +13,7 @@ extension TCPMachine {
     }
   }
 
-  /// The answer to the first segment.
+  /// The answer to the SYN of this end.
   private mutating func receiveAnswer(_ segment: Segment, at now: Int64) {
     if segment.isReset {
       if segment.acknowledged == 1 { fail(Errno.connectionRefused) }
@@ -33,7 +32,7 @@ extension TCPMachine {
     effects.wakes.append(Self.everyEvent)
   }
 
-  /// Both ends open the connection at the same time; perhaps a socket has connected to itself.
+  /// Both ends open the connection at the same time, or a socket has connected to itself.
   private mutating func receiveOpening(_ segment: Segment) {
     guard segment.isSyn, segment.acknowledged == nil else { return }
     takeSyn(segment)
@@ -73,8 +72,8 @@ extension TCPMachine {
     }
   }
 
-  /// A router has reported that it does not pass on a segment. That ends a connection that is being opened. For others it may end by itself:
-  /// RFC 1122, section 4.2.3.9. Segments that probe the peer have old numbers, and do not count, as on Linux.
+  /// A router does not forward a segment. That ends a connection that is being opened; other connections may recover: RFC 1122, section
+  /// 4.2.3.9. As on Linux, segments that probe the peer do not count: they have old numbers.
   mutating func rejected(_ errno: Int32, sequence: Int) {
     guard sequence >= unacknowledged, sequence <= sent else { return }
     switch state {
@@ -93,7 +92,7 @@ extension TCPMachine {
 
   // MARK: What the peer acknowledges
 
-  /// - Returns: Whether the segment acknowledges something new, or moves the window.
+  /// Returns whether the segment acknowledges something new, or moves the window.
   private mutating func receiveAcknowledgement(_ segment: Segment, at now: Int64) -> Bool {
     guard let number = segment.acknowledged, number <= sent else { return false }
     if number >= unacknowledged { softError = 0 }
@@ -108,7 +107,7 @@ extension TCPMachine {
         repair()
       }
     }
-    // The peer answers probes, so it lives: the connection waits for it as long as it does.
+    // The peer answers probes, so it is alive: the connection waits as long as it answers.
     unanswered = 0
     limit = max(limit, newLimit)
     if opens, state != .closed {
@@ -121,7 +120,7 @@ extension TCPMachine {
     return opens || number > unacknowledged
   }
 
-  /// Notes that the peer has everything before a number.
+  /// The peer has everything before `number`.
   private mutating func acknowledged(_ number: Int, at now: Int64) {
     let base = max(unacknowledged, 1)
     let bytes = min(number, dataEnd) - base

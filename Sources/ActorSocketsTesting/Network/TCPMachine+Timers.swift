@@ -17,7 +17,7 @@ struct RoundTrip {
     smoothed = old + (time - old) / 8
   }
 
-  /// How long to wait for an acknowledgement; a second if nothing is known.
+  /// How long to wait for an acknowledgement; a second before the first measurement.
   var timeout: Int64 {
     guard let smoothed else { return TCPMachine.second }
     return min(smoothed + max(200_000_000, 4 * variation), 120 * TCPMachine.second)
@@ -31,7 +31,7 @@ extension TCPMachine {
     return retries >= 12 ? longest : min(longest, roundTrip.timeout << Int64(retries))
   }
 
-  /// When the machine must hear of the time; `nil` if it waits for nothing.
+  /// When `timeHasCome(_:)` must be called; `nil` if the machine waits for nothing.
   var nextTimer: Int64? {
     let next = min(retransmitAt ?? .max, keepAliveAt ?? .max, forgetAt ?? .max)
     return next == .max ? nil : next
@@ -46,7 +46,6 @@ extension TCPMachine {
     }
   }
 
-  /// Time has passed.
   mutating func timeHasCome(_ now: Int64) {
     if let forgetAt, forgetAt <= now { return vanish() }
     if let retransmitAt, retransmitAt <= now { retransmit(at: now) }
@@ -70,10 +69,10 @@ extension TCPMachine {
     retransmitAt = userTimeout > 0 ? min(now + timeout, max(now + 1, since + userTimeout)) : now + timeout
   }
 
-  /// Gives up the peer. If a router has said why nothing arrives, that is the error.
+  /// If a router has reported why nothing arrives, its error is the one of the connection.
   private mutating func timeOut() { fail(softError != 0 ? softError : Errno.timedOut) }
 
-  /// Whether the peer is given up. `since` is when the oldest segment was first sent, or the window was found closed.
+  /// Whether to give up the peer. `since` is when the oldest segment was first sent, or the window was found closed.
   private func hasWaitedEnough(since: Int64, at now: Int64) -> Bool {
     let isOverdue = userTimeout > 0 && now - since >= userTimeout && retries > 0
     switch state {

@@ -24,7 +24,6 @@
 
 internal import SocketSystem
 
-/// The state of one end of a connection.
 struct TCPMachine {
   /// The states of RFC 9293, with the kernel's numbers for them.
   enum State: UInt8 {
@@ -32,7 +31,6 @@ struct TCPMachine {
     case closing = 11
   }
 
-  /// The directions that are shut down.
   struct Shutdown: OptionSet {
     let rawValue: UInt8
     static let receiving = Shutdown(rawValue: 1)
@@ -40,25 +38,21 @@ struct TCPMachine {
     static let both: Shutdown = [.receiving, .sending]
   }
 
-  /// What the caller must do after an event.
   struct Effects {
-    /// To send, in this order.
     var segments: [Segment] = []
-    /// The events that waiting programs are told of. A program hears of one if it is interested in it; `everyEvent` concerns all.
+    /// Each event wakes the programs that wait for it; `everyEvent` wakes all.
     var wakes: [Readiness] = []
   }
 
-  /// Of interest to every program that waits.
   static let everyEvent = Readiness(rawValue: .max)
 
   var state = State.closed
   var shutdown: Shutdown = []
   /// The peer's FIN was received: receiving ends without an error, whatever happens afterwards.
   var isDone = false
-  /// The pending error.
   var error: Int32 = 0
-  /// What a router has reported since the peer last acknowledged something; 0 for nothing. Calls do not tell it, but it becomes the error if
-  /// the connection times out: `sk_err_soft` of Linux.
+  /// The error that a router has reported since the peer last acknowledged something; 0 for no error. Calls do not return it, but it
+  /// becomes the error if the connection times out: `sk_err_soft` of Linux.
   var softError: Int32 = 0
   /// No descriptor refers to this end any more. Bytes that arrive reset the connection.
   var isOrphan = false
@@ -71,9 +65,8 @@ struct TCPMachine {
   var limit = 0
   /// The bytes from `unacknowledged` on, or from 1 if the SYN is not acknowledged.
   var outgoing = ByteStore()
-  /// The program has finished: a FIN follows the bytes in `outgoing`.
+  /// A FIN follows the bytes in `outgoing`.
   var hasFinished = false
-  /// A send found no room. The program is told when there is.
   var wantsRoom = false
   var sendBuffer = 262_144
   var segmentSize = 1_448
@@ -83,15 +76,15 @@ struct TCPMachine {
   /// The first number that this end has no room for, as the peer knows it.
   var edge = 0
   var incoming = ByteStore()
-  /// Segments behind a gap, in order.
+  /// Segments after a gap, in order.
   var early: [Segment] = []
   var receiveBuffer = 262_144
 
   // Times, in nanoseconds.
   var retransmitAt: Int64?
-  /// The number of times that the oldest segment was sent again, or that a closed window was probed.
+  /// How often the oldest segment was sent again, or a closed window was probed.
   var retries = 0
-  /// The number of probes of a closed window since something last arrived.
+  /// Probes of a closed window since something last arrived.
   var unanswered = 0
   /// When the oldest segment was first sent again, or the peer was first asked.
   var troubleSince: Int64?
@@ -110,16 +103,14 @@ struct TCPMachine {
   /// When an orphan in finWait2 is forgotten.
   var forgetAt: Int64?
 
-  /// SO_KEEPALIVE with its times.
   struct KeepAlive {
     var idle: Int64
     var interval: Int64
     var count: Int
   }
 
-  /// The number behind the last byte to send.
+  /// The number after the last byte to send.
   var dataEnd: Int { max(unacknowledged, 1) + outgoing.count }
-  /// Whether bytes, or the end, may be sent in this state.
   var maySend: Bool {
     switch state {
     case .established, .closeWait, .finWait1, .closing, .lastAck: true
@@ -129,7 +120,7 @@ struct TCPMachine {
 
   // MARK: What the program sees
 
-  /// The events that are ready: tcp_poll() of Linux.
+  /// tcp_poll() of Linux.
   var readiness: Readiness {
     var ready = Readiness.none
     if shutdown == .both || state == .closed { ready = ready.union(.hangUp) }
@@ -145,13 +136,12 @@ struct TCPMachine {
   /// Linux says "writable" when a third of the buffer is free.
   private var hasMuchRoom: Bool { 3 * outgoing.count <= 2 * sendBuffer }
 
-  /// Takes the pending error.
   mutating func takeError() -> Int32 {
     defer { error = 0 }
     return error
   }
 
-  /// Why a receive brings no bytes, as a negative error; 0 at the end of the stream.
+  /// A negative error; 0 at the end of the stream.
   mutating func emptyReceive() -> Int {
     if isDone { return 0 }
     if error != 0 { return -Int(takeError()) }
@@ -160,9 +150,7 @@ struct TCPMachine {
     return -Int(Errno.wouldBlock)
   }
 
-  /// Takes bytes for sending.
-  ///
-  /// - Returns: The number of bytes taken, or a negative error.
+  /// Returns the number of bytes taken, or a negative error.
   mutating func send(_ bytes: Span<UInt8>, at now: Int64) -> Int {
     if state == .synSent || state == .synReceived {
       if error != 0 { return -Int(takeError()) }
@@ -182,14 +170,14 @@ struct TCPMachine {
     return count
   }
 
-  /// Notes that the program has taken bytes out of `incoming`: the window may open.
+  /// The program has taken bytes out of `incoming`: the window may open.
   mutating func programReceived() {
     if state == .closed || shutdown.contains(.receiving) { return }
     let newEdge = expected + freeWindow
     if newEdge - edge >= min(2 * segmentSize, receiveBuffer / 2) { acknowledge() }
   }
 
-  /// The program sends no more: shutdown(2) with SHUT_WR.
+  /// shutdown(2) with SHUT_WR.
   mutating func finish(at now: Int64) {
     shutdown.insert(.sending)
     switch state {
@@ -201,7 +189,7 @@ struct TCPMachine {
     transmit(at: now)
   }
 
-  /// The last descriptor is closed. `discards` says to reset the connection instead of finishing it: SO_LINGER with a time of zero.
+  /// The last descriptor is closed. `discards` resets the connection instead of finishing it: SO_LINGER with a time of zero.
   mutating func close(discards: Bool, at now: Int64) {
     isOrphan = true
     if state == .closed { return }
@@ -215,7 +203,7 @@ struct TCPMachine {
     if state == .finWait2 { forgetAt = now + Self.orphanLimit }
   }
 
-  /// Ends without telling the peer.
+  /// Ends without a segment to the peer.
   mutating func vanish() {
     state = .closed
     shutdown = .both
@@ -226,7 +214,6 @@ struct TCPMachine {
     keepAlive = nil
   }
 
-  /// Ends with an error, which the program sees.
   mutating func fail(_ errno: Int32) {
     error = errno
     vanish()
@@ -235,13 +222,11 @@ struct TCPMachine {
 
   // MARK: Room
 
-  /// Changes the size of the buffer for sending.
   mutating func setSendBuffer(_ size: Int) {
     sendBuffer = size
     tellOfRoom()
   }
 
-  /// Wakes a program that waits for room, if there is some.
   mutating func tellOfRoom() {
     guard wantsRoom, readiness.contains(.writable) else { return }
     wantsRoom = false
@@ -250,14 +235,12 @@ struct TCPMachine {
 
   // MARK: Opening
 
-  /// Sends the first segment of a connection.
   mutating func connect(at now: Int64) {
     state = .synSent
     edge = receiveBuffer
     begin(at: now)
   }
 
-  /// Answers the first segment of a peer.
   mutating func accept(_ syn: Segment, at now: Int64) {
     state = .synReceived
     takeSyn(syn)
@@ -272,40 +255,34 @@ struct TCPMachine {
     heardAt = now
   }
 
-  /// Sends the first segment, or the answer to the peer's, also once more.
   mutating func emitSyn(isRepeated: Bool = false) {
     effects.segments.append(
       Segment(
         isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiveBuffer, isRepeated: isRepeated))
   }
 
-  /// Takes the numbers of the peer's first segment.
   mutating func takeSyn(_ syn: Segment) {
     expected = 1
     edge = 1 + receiveBuffer
     limit = 1 + syn.window
   }
 
-  /// The nanoseconds of a second.
+  /// In nanoseconds.
   static let second: Int64 = 1_000_000_000
-  /// How long a closed socket waits for the peer's end.
+  /// How long a closed socket waits for the peer's FIN.
   static let orphanLimit: Int64 = 60 * second
 
   // MARK: Segments
 
-  /// The bytes that may still arrive.
   var freeWindow: Int { max(0, receiveBuffer - incoming.count) }
 
-  /// Moves the right edge of the window, if that is worthwhile.
-  ///
-  /// - Returns: The window to announce.
+  /// Moves the right edge of the window if that is worthwhile. Returns the window to announce.
   mutating func openWindow() -> Int {
     let newEdge = expected + freeWindow
     if newEdge - edge >= min(segmentSize, receiveBuffer / 2) { edge = newEdge }
     return max(0, edge - expected)
   }
 
-  /// Tells the peer what has arrived.
   mutating func acknowledge(sequence: Int? = nil) {
     let window = openWindow()
     effects.segments.append(Segment(sequence: sequence ?? sent, acknowledged: expected, window: window))
@@ -315,7 +292,6 @@ struct TCPMachine {
     effects.segments.append(Segment(isReset: true, sequence: sent, acknowledged: expected))
   }
 
-  /// Sends what the peer has room for.
   mutating func transmit(at now: Int64) {
     guard maySend else { return }
     let end = dataEnd
@@ -328,7 +304,7 @@ struct TCPMachine {
     if retransmitAt == nil, sent > unacknowledged || sent < end { retransmitAt = now + timeout }
   }
 
-  /// Sends bytes, and the FIN if they are the last.
+  /// The FIN follows if the bytes are the last.
   mutating func emit(from first: Int, to last: Int) {
     let base = max(unacknowledged, 1)
     let isLast = hasFinished && last == dataEnd

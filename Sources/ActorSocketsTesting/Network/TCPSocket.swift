@@ -1,25 +1,22 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// A simulated TCP socket. Its calls are in `SimulatedKernel+Streams.swift`.
+/// Its calls are in `SimulatedKernel+Streams.swift`.
 final class TCPSocket: SimulatedSocket {
-  /// The use that a program makes of a socket.
   enum Role {
-    /// Nothing yet.
     case fresh
     case listening(Backlog)
     /// Has begun to connect, or was accepted.
     case stream
   }
 
-  /// The connections that wait for accept4(2).
   struct Backlog {
     var limit: Int
     var waiting: [TCPSocket] = []
     var isFull: Bool { waiting.count > limit }
   }
 
-  /// How far connect(2) has come, as its caller knows: the state of struct socket of Linux.
+  /// The progress of connect(2), as its caller knows it: the state of struct socket of Linux.
   enum Connecting {
     /// It was not called, or has failed.
     case new
@@ -31,12 +28,11 @@ final class TCPSocket: SimulatedSocket {
   }
 
   var role = Role.fresh
-  /// The ends of the connection while packets of it reach this socket.
+  /// The ends of the connection, while its packets reach this socket.
   var flow: Flow?
   var machine = TCPMachine()
-  /// The socket whose backlog this connection is or was in.
+  /// The socket whose backlog has or had this connection.
   weak var listener: TCPSocket?
-  /// What connect(2) says next.
   var connecting = Connecting.new
   var timer: (key: TimerQueue<SimulatedNetwork.Event>.Key, time: Int64)?
 

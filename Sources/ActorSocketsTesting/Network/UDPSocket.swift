@@ -12,40 +12,36 @@ internal import ActorSockets
 internal import EpollReactor
 internal import SocketSystem
 
-/// A simulated UDP socket. Its calls are in `SimulatedKernel+Datagrams.swift`.
+/// Its calls are in `SimulatedKernel+Datagrams.swift`.
 final class UDPSocket: SimulatedSocket {
-  /// A datagram that has arrived.
   struct Arrived {
     let datagram: UDPDatagram
     let source: SocketAddress
-    /// The address that it was sent to.
     let destination: SocketAddress
-    /// The time of day then, in nanoseconds since 1970.
+    /// The time of day at the arrival, in nanoseconds since 1970.
     let time: Int64
-    /// Whether IP_PKTINFO was on when it arrived. Linux notes the interface of an IPv4 datagram only then.
+    /// Whether IP_PKTINFO was on at the arrival. Linux notes the interface of an IPv4 datagram only then.
     var hasPacketInfo = false
   }
 
-  /// A multicast group that the socket has joined.
   struct Membership {
     let group: IPAddress
     let interface: UInt32
-    /// The only sources; `nil` for any.
+    /// `nil` for any source.
     var sources: [IPAddress]?
   }
 
   private var queue = FIFO<Arrived>()
   private var queuedBytes = 0
-  /// The number of datagrams that found no room.
   private var dropped: UInt32 = 0
   private var unsentBytes = 0
   var error: Int32 = 0
-  /// The error queue. An entry about a call of this host itself is `nil`, because no program of the framework looks at it.
+  /// An entry about a call of this host itself is `nil`, because no program of the framework looks at it.
   private var errors = FIFO<ReportedError?>()
   var hasShutDownSending = false
   private var hasShutDownReceiving = false
   var memberships: [Membership] = []
-  /// The address that it sends from since connect(2), if it is bound to a group or a broadcast address.
+  /// The source address since connect(2), if the socket is bound to a group or a broadcast address.
   var source: SocketAddress?
 
   /// The memory that the kernel needs for a datagram besides its bytes.
@@ -113,9 +109,7 @@ final class UDPSocket: SimulatedSocket {
 
   // MARK: Queues
 
-  /// A datagram has arrived.
-  ///
-  /// - Returns: Whether there is room for it.
+  /// Returns `false` if there is no room: the datagram is dropped.
   func arrived(_ arrived: Arrived) -> Bool {
     if queuedBytes >= receiveBuffer {
       dropped &+= 1
@@ -132,47 +126,40 @@ final class UDPSocket: SimulatedSocket {
     return true
   }
 
-  /// Takes the first datagram out of the queue.
   func takeFirst() -> Arrived? {
     guard let arrived = queue.popFirst() else { return nil }
     queuedBytes -= arrived.datagram.bytes.count + Self.overhead
     return arrived
   }
 
-  /// Whether the send buffer has no room.
   var isFull: Bool { unsentBytes >= sendBuffer }
 
-  /// A datagram was sent that leaves the host later.
+  /// The datagram leaves the host later. Returns the memory that it occupies until then.
   func sent(_ count: Int) -> Int {
     unsentBytes += count + Self.overhead
     return count + Self.overhead
   }
 
-  /// Bytes have left the host.
+  /// `count` is a result of `sent(_:)`.
   func departed(_ count: Int) {
     unsentBytes -= count
     if 2 * unsentBytes <= sendBuffer { wake(.writable) }
   }
 
-  /// A host has reported an error about a datagram of this socket.
-  ///
-  /// - Parameters:
-  ///   - report: The error.
-  ///   - keepsReport: Whether it goes into the error queue, if there is room.
+  /// A host has reported an error about a datagram of this socket. With `keepsReport`, it goes into the error queue if there is room.
   func reported(_ report: ReportedError, keepsReport: Bool) {
-    // The error queue shares the memory of the receive buffer: without room, only the pending error is left.
+    // The error queue uses the memory of the receive buffer. Without room, only the pending error is left.
     if keepsReport, queuedBytes + Self.overhead < receiveBuffer { errors.append(report) }
     error = report.errno
     wake(.error)
   }
 
-  /// A datagram was too long to be sent.
   func refusedLength() {
     errors.append(nil)
     wake(.error)
   }
 
-  /// Takes the first error out of the error queue, and with the last the pending error, as sock_dequeue_err_skb() of Linux does.
+  /// Takes the first error. The pending error becomes that of the next entry, as in sock_dequeue_err_skb() of Linux.
   func takeReportedError() -> ReportedError? {
     while let entry = errors.popFirst() {
       if case let next?? = errors.first {
@@ -189,7 +176,6 @@ final class UDPSocket: SimulatedSocket {
   /// SO_MEMINFO, of which only the number of dropped datagrams matters.
   var memoryInfo: [UInt8] { [UInt8](repeating: 0, count: 32) + Int32(bitPattern: dropped).kernelBytes }
 
-  /// The value of an option that is a number.
   func number(_ option: RawOption) -> Int32 { Int32(kernelBytes: options.value(option)) }
   func isOn(_ option: RawOption) -> Bool { number(option) != 0 }
 }

@@ -1,12 +1,9 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// A simulated unix datagram socket.
-///
-/// As Linux does, a receiver takes a message from any sender if it is not connected, and otherwise only from its peer. Its queue has a
+/// As on Linux, a receiver that is not connected takes a message from any sender, and a connected one only from its peer. Its queue has a
 /// limit, except for the messages of a peer that it is connected to.
 final class UnixDatagramSocket: UnixSocket {
-  /// The senders that are told when this socket has received something.
   private var waitingSenders: [UnixDatagramSocket] = []
 
   /// net.unix.max_dgram_qlen.
@@ -79,7 +76,7 @@ final class UnixDatagramSocket: UnixSocket {
     if earlier !== peer { lose(earlier, in: kernel) }
   }
 
-  /// The connection with a peer has ended: what waits in the queue may be the peer's, and is lost.
+  /// The connection with a peer has ended. The messages in the queue may be the peer's, and are lost.
   private func lose(_ peer: UnixDatagramSocket, in kernel: SimulatedKernel) {
     if queue.isEmpty { return }
     let lost = queue
@@ -116,9 +113,7 @@ final class UnixDatagramSocket: UnixSocket {
     send(bytes, to: nil, passing: [], in: kernel)
   }
 
-  /// Sends a datagram to an address or to the peer, and sockets with it.
-  ///
-  /// - Returns: The number of its bytes, or a negative error.
+  /// Returns the number of bytes, or a negative error.
   func send(
     _ bytes: Span<UInt8>, to address: SocketAddress?, passing passed: [SimulatedSocket], in kernel: SimulatedKernel
   ) -> Int {
@@ -151,7 +146,6 @@ final class UnixDatagramSocket: UnixSocket {
     }
   }
 
-  /// The socket that takes a message.
   private func receiver(named name: UnixPath?, in kernel: SimulatedKernel) -> Result<UnixDatagramSocket, SystemError> {
     func failure(_ errno: Int32) -> Result<UnixDatagramSocket, SystemError> {
       .failure(SystemError(call: "send", errno: errno))
@@ -186,12 +180,12 @@ final class UnixDatagramSocket: UnixSocket {
   ) -> Int {
     if error != 0 { return -Int(takeError()) }
     guard let message = peeking ? queue.first : takeFirst() else { return -Int(Errno.wouldBlock) }
-    // recv(2) has no room for what is passed.
+    // recv(2) has no room for passed descriptors.
     if peeking { wakeSenders() } else { kernel.drop(message.takePassed()) }
     return memory.append(message.bytes, in: 0..<min(limit, message.bytes.count))
   }
 
-  /// Receives a datagram with its sender's name and metadata, and up to `most` descriptors: recvmsg(2).
+  /// recvmsg(2), with up to `most` descriptors.
   func receive(descriptors most: Int, in kernel: SimulatedKernel) -> (result: Int32, datagram: ReceivedDatagram?) {
     if error != 0 { return (-takeError(), nil) }
     guard let message = takeFirst() else { return (-Errno.wouldBlock, nil) }
@@ -204,7 +198,7 @@ final class UnixDatagramSocket: UnixSocket {
     )
   }
 
-  /// Takes a message out of the queue. The caller takes out what it passes.
+  /// The caller takes the sockets out of the message.
   private func takeFirst() -> UnixMessage? {
     if queue.isEmpty { return nil }
     let message = queue.removeFirst()
@@ -215,7 +209,6 @@ final class UnixDatagramSocket: UnixSocket {
 }
 
 extension UnixSocket {
-  /// Whether the socket is not connected to another one than the sender.
   fileprivate func takesMessages(of sender: UnixSocket) -> Bool { connected == nil || connected === sender }
 }
 

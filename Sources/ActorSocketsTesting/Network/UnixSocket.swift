@@ -9,19 +9,18 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// What one call of send(2) has put into the queue of a unix socket, or a part of it.
+/// The bytes that one call of send(2) has put into the queue of a unix socket, or a part of them.
 final class UnixMessage {
   let bytes: [UInt8]
   let sender: UnixSocket
-  /// The memory that the kernel needs for it.
+  /// The memory that the kernel needs for the message, in bytes.
   let memory: Int
-  /// The time of day when it was sent, in nanoseconds since 1970.
+  /// The time of day of the send, in nanoseconds since 1970.
   let time: Int64
   /// The sending process; `nil` if neither end had asked for it when the message was sent.
   var credentials: PeerCredentials?
-  /// The sockets that travel with the first byte.
   private(set) var passed: [SimulatedSocket]
-  /// The number of bytes that were received. Only a stream socket receives a part.
+  /// In bytes. Only a stream socket receives a part.
   var received = 0
 
   init(_ bytes: [UInt8], passing passed: [SimulatedSocket], from sender: UnixSocket, memory: Int, time: Int64) {
@@ -35,37 +34,33 @@ final class UnixMessage {
 
   var isReceived: Bool { received == bytes.count }
 
-  /// Takes the sockets out, which stay in flight until `SimulatedKernel.receive(_:atMost:)` or `drop(_:)` has them.
+  /// The sockets stay in flight until `SimulatedKernel.receive(_:atMost:)` or `drop(_:)` has them.
   func takePassed() -> [SimulatedSocket] {
     defer { passed = [] }
     return passed
   }
 
-  /// The message was received.
   func leaveQueue() {
     sender.sentMemory -= memory
     sender.wakeIfWritable()
   }
 
-  /// The message is lost, and what it passes.
+  /// The message is lost, and so are the sockets that it passes.
   func discard(in kernel: SimulatedKernel) {
     leaveQueue()
     kernel.drop(takePassed())
   }
 }
 
-/// A simulated unix socket.
 class UnixSocket: SimulatedSocket {
-  /// What has arrived, the earliest first.
   var queue: [UnixMessage] = []
-  /// The socket at the other end, even if it is closed.
+  /// The peer, even if it is closed.
   var connected: UnixSocket?
   var shutdown: TCPMachine.Shutdown = []
   var error: Int32 = 0
-  /// The memory of what was sent and not received.
   var sentMemory = 0
   private(set) var isClosed = false
-  /// The file that bind(2) has made.
+  /// Made by bind(2).
   var file: SocketFile?
 
   init() {
@@ -76,12 +71,11 @@ class UnixSocket: SimulatedSocket {
   }
 
   var sendBuffer: Int { options.sendBuffer ?? 0 }
-  /// Whether the socket asks for the credentials of senders: SO_PASSCRED.
+  /// SO_PASSCRED.
   var receivesCredentials: Bool { Int32(kernelBytes: options.value(.receivesCredentials)) != 0 }
 
-  /// Whether there is as much room as epoll(7) reports.
+  /// Whether there is enough room for epoll(7) to report it.
   final var hasRoom: Bool { !isListening && 4 * (sentMemory + 1) <= sendBuffer }
-  /// Memory that was sent has become free.
   final func wakeIfWritable() { if hasRoom { wake(.writable) } }
 
   /// The error of a send before it looks at the peer; 0 if there is room.
@@ -91,7 +85,6 @@ class UnixSocket: SimulatedSocket {
     return sentMemory >= sendBuffer ? Errno.wouldBlock : 0
   }
 
-  /// Puts a message into the queue of its receiver.
   final func deliver(_ message: UnixMessage, to receiver: UnixSocket, in kernel: SimulatedKernel) {
     kernel.takeOff(message.passed)
     receiver.queue.append(message)
@@ -104,12 +97,8 @@ class UnixSocket: SimulatedSocket {
     return queue
   }
 
-  /// The memory that the kernel needs for a message.
-  ///
-  /// - Parameters:
-  ///   - head: The number of bytes that are next to each other.
-  ///   - pages: The number of bytes in pages of their own.
-  /// - Returns: The size in bytes.
+  /// The memory that the kernel needs for a message, in bytes. `head` bytes of it are next to each other, `pages` bytes are in pages of
+  /// their own.
   final func memory(head: Int, pages: Int) -> Int {
     let size = (head + 63) / 64 * 64 + 320
     let power = 1 << (Int.bitWidth - (size - 1).leadingZeroBitCount)

@@ -1,23 +1,19 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// A simulated unix stream socket.
 final class UnixStreamSocket: UnixSocket {
-  /// The use that a program makes of a socket.
   enum Role {
-    /// Nothing yet.
     case fresh
-    /// Waits for connections. Those that wait to be accepted, the earliest first.
+    /// `waiting` are the connections to be accepted, the earliest first.
     case listening(limit: Int, waiting: [UnixStreamSocket])
-    /// Has connected, or waits to be accepted, or was accepted. It stays so when the peer has closed.
+    /// Has connected, waits to be accepted, or was accepted. This does not change when the peer closes.
     case stream
   }
 
   private var role = Role.fresh
-  /// The process at the other end; of a listening socket the own one. The kernel has noted it when that called connect(2) or listen(2).
+  /// The process at the other end; of a listening socket its own. Set when that process called connect(2) or listen(2).
   private(set) var credentials: PeerCredentials?
 
-  /// The most bytes of a message.
   private static var longestMessage: Int { longestHead + 32_768 }
   /// The most bytes of a message that are not in pages of their own.
   private static var longestHead: Int { 3_776 }
@@ -109,7 +105,7 @@ final class UnixStreamSocket: UnixSocket {
     close(in: kernel, isRefused: false)
   }
 
-  /// The program has closed the socket, or has never accepted the connection because it has closed the listening socket.
+  /// `isRefused`: the listening socket was closed before a program accepted this connection.
   private func close(in kernel: SimulatedKernel, isRefused: Bool) {
     if let peer = connected.take() {
       peer.shutdown = .both
@@ -143,9 +139,7 @@ final class UnixStreamSocket: UnixSocket {
 
   override func send(_ bytes: Span<UInt8>, in kernel: SimulatedKernel) -> Int { send(bytes, passing: [], in: kernel) }
 
-  /// Sends bytes, and sockets with the first of them.
-  ///
-  /// - Returns: The number of bytes, or a negative error.
+  /// `passed` goes with the first byte. Returns the number of bytes, or a negative error.
   func send(_ bytes: Span<UInt8>, passing passed: [SimulatedSocket], in kernel: SimulatedKernel) -> Int {
     guard let peer = connected else { return -Int(Errno.notConnected) }
     if shutdown.contains(.sending) { return -Int(Errno.brokenPipe) }
@@ -185,7 +179,7 @@ final class UnixStreamSocket: UnixSocket {
     return count
   }
 
-  /// The bytes that one call can receive: those up to the end of the first message that passes something.
+  /// One call receives up to the end of the first message that passes sockets.
   private var bytesAtOnce: Int {
     var sum = 0
     for message in queue {
@@ -195,9 +189,7 @@ final class UnixStreamSocket: UnixSocket {
     return sum
   }
 
-  /// Receives bytes, and takes the sockets out that were sent with them.
-  ///
-  /// - Returns: The number of bytes or a negative error, and the sockets, which are still in flight.
+  /// Returns the number of bytes or a negative error, and the sockets, which are still in flight.
   func receivePassed(
     into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool = false, in kernel: SimulatedKernel
   ) -> (count: Int, passed: [SimulatedSocket]) {

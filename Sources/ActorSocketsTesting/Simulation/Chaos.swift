@@ -63,7 +63,7 @@ public struct Chaos: Hashable, Sendable {
   ]
 }
 
-/// What chaos does to a link for a while. The link that the program has set stays as it is.
+/// The effect of chaos on a link for a while. The link that the program has set stays as it is.
 struct LinkDisturbance: Hashable {
   var latency: NetworkLink.Latency?
   var loss = 0.0
@@ -72,7 +72,6 @@ struct LinkDisturbance: Hashable {
   var mtu: Int?
   var isCut = false
 
-  /// A link as packets find it.
   func applied(to link: NetworkLink) -> NetworkLink {
     var link = link
     if let latency { link.latency = latency }

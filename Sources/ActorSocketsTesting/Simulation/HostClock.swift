@@ -9,44 +9,40 @@
 //   the nearest number that does.
 // - A clock that was not set shows the time of the simulation.
 
-/// The clocks of a host. All times are in nanoseconds.
+/// All times are in nanoseconds.
 struct HostClock {
-  /// The drifts that a clock can have: from a hundredth of the true rate to a hundred times that rate.
+  /// From a hundredth of the true rate to a hundred times that rate.
   static let drifts = -0.99...99.0
-  /// The rate of a clock without drift.
+  /// In billionths.
   private static let trueRate: Int64 = 1_000_000_000
 
-  /// The time of day when the time of the simulation is zero.
+  /// The time of day, since 1970, when the time of the simulation is zero.
   let timeOfDayAtZero: Int64
-  /// The time of the simulation from which on the clock has its rate.
+  /// The time of the simulation from which on the clock has `rate`.
   private var start: Int64 = 0
-  /// What the monotonic clock showed then.
+  /// The monotonic time at `start`.
   private var shown: Int64 = 0
   /// How far the monotonic clock moves in a second of the simulation.
   private var rate = HostClock.trueRate
   /// The time of day when the monotonic time is zero.
   private var zero: Int128
 
-  /// Creates a clock without offset and drift.
-  ///
-  /// - Parameter zero: The time of day when the time of the simulation is zero: nanoseconds since 1970.
   init(timeOfDayAtZero zero: Int64) {
     timeOfDayAtZero = zero
     self.zero = Int128(zero)
   }
 
-  /// What the monotonic clock shows at a time of the simulation. The time is not before the last change.
+  /// `time` is not before the last change.
   func monotonic(at time: Int64) -> Int64 {
     if rate == Self.trueRate, start == shown { return time }
     let moved = (Int128(time) - Int128(start)) * Int128(rate) / Int128(Self.trueRate)
     return Int64(clamping: Int128(shown) + moved)
   }
 
-  /// The time of day at a time of the simulation, since 1970. A time before 1970 is shown as zero.
+  /// Since 1970. An earlier time is shown as zero.
   func timeOfDay(at time: Int64) -> Int64 { max(0, Int64(clamping: zero + Int128(monotonic(at: time)))) }
 
-  /// The first time of the simulation at which the monotonic clock shows a time or a later one. If it has shown it before the last change,
-  /// the time of that change. The largest number stands for never.
+  /// If the clock has shown the time before its last change, the time of that change. `.max` stands for never.
   func time(of monotonic: Int64) -> Int64 {
     if rate == Self.trueRate, start == shown { return max(start, monotonic) }
     if monotonic == .max { return .max }
@@ -54,13 +50,8 @@ struct HostClock {
     return Int64(clamping: Int128(start) + (missing + Int128(rate) - 1) / Int128(rate))
   }
 
-  /// Sets the clock.
-  ///
-  /// - Parameters:
-  ///   - offset: How far the time of day is then ahead of that of the simulation; behind, if it is negative.
-  ///   - drift: How much faster the clocks are from then on, as a fraction: within `drifts`, and rounded to billionths. NaN counts as
-  ///     zero.
-  ///   - time: The time of the simulation. It is not before the last change.
+  /// `offset` is how far the time of day is then ahead of that of the simulation. `drift` is a fraction within `drifts`, rounded to
+  /// billionths; NaN counts as zero. `time` is that of the simulation, and not before the last change.
   mutating func set(offset: Int64, drift: Double, at time: Int64) {
     shown = monotonic(at: time)
     start = time

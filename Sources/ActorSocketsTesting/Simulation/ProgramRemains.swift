@@ -3,17 +3,15 @@
 // Nothing says when a task ends. Two facts stand for it:
 // - A task that sleeps runs again only if something resumes it, and then it is added to the schedule. So a task sleeps from the time when
 //   it asks for a timer until it is added. The timer of a sleep that was cancelled stays in the schedule, and is not a task that sleeps.
-// - Each program has a mark, a task-local value. `Task.init` copies the values of the task that calls it, and a task lets go of its values
-//   when it ends. So references to the mark, other than the ones of the list and of the program itself, are tasks that have not ended. Tasks
-//   of a task group end before the one that made the group; `Task.detached` copies nothing, so its tasks count only while they sleep.
+// - Each program has a mark, a task-local value. `Task.init` copies the values of the task that calls it, and a task releases its values
+//   when it ends. So references to the mark, other than the ones of the list and of the program itself, are tasks that have not ended.
+//   Tasks of a task group end before the one that made the group; `Task.detached` copies nothing, so its tasks count only while they sleep.
 
-/// A program of a simulation, as each of its tasks knows it.
 final class ProgramMark: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): `owner` and `kind` never change. The rest is used by the simulation's thread only.
 
-  /// How a program was started.
   enum Kind {
-    /// It is the body of the simulation.
+    /// The body of the simulation.
     case body
     /// By `SimulatedHost.run`.
     case run
@@ -25,10 +23,9 @@ final class ProgramMark: @unchecked Sendable {
   let owner: HostLife
   var hasEnded = false
 
-  /// The program to which the current task belongs.
   @TaskLocal static var current: ProgramMark?
 
-  /// Which program that is. A reference to it would count as one of a task.
+  /// Not the mark itself: a reference to it would count as one of a task.
   @inline(never)
   static var currentID: ObjectIdentifier? { current.map { ObjectIdentifier($0) } }
 
@@ -38,15 +35,13 @@ final class ProgramMark: @unchecked Sendable {
   }
 }
 
-/// The tasks of a simulation that sleep, and its programs.
 struct ProgramRemains {
-  /// The programs that have tasks, in the order of their starts.
+  /// In the order of their starts.
   private var programs: [ProgramMark] = []
-  /// How many programs there may be before those without tasks are removed.
+  /// With this many programs, those without tasks are removed before another is added.
   private var limit = 64
   private var sleeping: [UInt64: Sleep] = [:]
 
-  /// A task that sleeps.
   struct Sleep {
     let end: SleepEnd
     let owner: HostLife
@@ -54,7 +49,6 @@ struct ProgramRemains {
 
   // MARK: Events
 
-  /// A program starts.
   mutating func starts(_ mark: ProgramMark) {
     if programs.count >= limit {
       removeFinished()
@@ -63,26 +57,21 @@ struct ProgramRemains {
     programs.append(mark)
   }
 
-  /// A task has asked for a timer.
   mutating func fallsAsleep(_ task: UInt64, until end: SleepEnd, of owner: HostLife) {
     sleeping[task] = Sleep(end: end, owner: owner)
   }
 
-  /// A task is ready to run.
   mutating func wakes(_ task: UInt64) { if !sleeping.isEmpty { sleeping[task] = nil } }
 
   // MARK: Leftovers
 
-  /// A program that is left.
   struct Left {
     let mark: ProgramMark
-    /// Whether the program itself has not ended.
     let isRunning: Bool
-    /// The number of other tasks that it has started and that have not ended.
+    /// The other tasks that the program has started and that have not ended.
     let tasks: Int
   }
 
-  /// The programs that have tasks.
   mutating func left() -> [Left] {
     removeFinished()
     let counts = references()
@@ -92,7 +81,7 @@ struct ProgramRemains {
     }
   }
 
-  /// The references to each program that the list does not have.
+  /// The references to each program, without those of the list.
   private mutating func references() -> [Int] {
     // The compiler decides how many references this code itself has, so it also counts those to a mark that only the list has.
     programs.append(ProgramMark(.body, of: HostLife(host: 0, life: 0)))
@@ -103,7 +92,6 @@ struct ProgramRemains {
     return counts.map { $0 - own }
   }
 
-  /// The sleeps that are under way, in the order of their tasks.
   var sleeps: [Sleep] { sleeping.sorted { $0.key < $1.key }.map(\.value) }
 
   private mutating func removeFinished() {

@@ -32,9 +32,9 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
 
   /// How a host stops. The files of its unix sockets stay, as on a disk, and are stale then.
   public enum Crash: Hashable, Sendable {
-    /// The program is killed. The kernel lives on: it ends the connections, and resets those with bytes that the program had not read.
+    /// The program is killed. The kernel continues: it ends the connections, and resets those with bytes that the program had not read.
     case process
-    /// The power fails. Peers hear nothing, until they send something after the host has restarted: then it resets the connection.
+    /// The power fails. Peers get no packet until they send something after the host has restarted: then the host resets the connection.
     case power
   }
 
@@ -161,7 +161,6 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   public var description: String { name }
 }
 
-/// The outcome of a program on a host, for the one who waits for it.
 private final class HostOutcome<Value: Sendable>: Sendable {
   private struct State {
     var result: Result<Value, any Error>?
@@ -175,7 +174,6 @@ private final class HostOutcome<Value: Sendable>: Sendable {
     set { state.withLock { $0.task = newValue } }
   }
 
-  /// Sets the outcome, once. Later calls do nothing.
   func set(_ result: Result<Value, any Error>) {
     let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
       if state.result != nil { return nil }
@@ -185,7 +183,6 @@ private final class HostOutcome<Value: Sendable>: Sendable {
     waiter?.resume()
   }
 
-  /// Waits for the outcome. Cancellation cancels the program.
   func value() async throws -> Value {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in

@@ -1,7 +1,7 @@
 // Chaos runs as a task beside the program. It decides with random numbers of its own (`RandomStreams`).
 //
 // Invariants:
-// - No kind of fault is there twice at one time. So the end of a fault restores what was there before it.
+// - At most one fault of each kind exists at one time. So the end of a fault restores what was there before it.
 // - Every fault that begins is in `faults`, with what ends it, until it has ended. The task ends them all before it ends, and
 //   `withChaos` waits for the task.
 // - The hosts of the caller and of the simulation's own program neither pause nor crash: the task runs on one of them.
@@ -41,7 +41,6 @@ extension Simulation {
   }
 }
 
-/// Begins and ends faults.
 private actor ChaosMaker {
   private struct Current {
     let fault: Chaos.Fault
@@ -50,7 +49,7 @@ private actor ChaosMaker {
   }
 
   private let chaos: Chaos
-  /// The hosts that may fail; `nil` for all.
+  /// `nil` for all hosts.
   private let chosen: [Int]?
   private var faults: [Current] = []
 
@@ -59,7 +58,6 @@ private actor ChaosMaker {
     chosen = hosts
   }
 
-  /// Lets things fail until it is cancelled.
   func run() async {
     let thread = VirtualThread.required
     var next = thread.elapsed + draw(chaos.interval, on: thread)
@@ -78,7 +76,6 @@ private actor ChaosMaker {
     repair(.max, on: thread)
   }
 
-  /// Ends the faults whose time has come.
   private func repair(_ now: Int64, on thread: VirtualThread) {
     for fault in faults where fault.end <= now {
       fault.repair()
@@ -92,7 +89,7 @@ private actor ChaosMaker {
     return least + Int64(thread.streams.chaos.fraction() * Double(most - least))
   }
 
-  /// Begins a fault that is not there yet, if there is one.
+  /// Begins a fault of a kind that is not active, if there is one.
   private func begin(on thread: VirtualThread) {
     let possible = Chaos.Fault.allCases.filter { fault in
       !faults.contains { $0.fault == fault } && chaos.weights[fault] ?? 0 > 0
@@ -136,7 +133,7 @@ private actor ChaosMaker {
     }
   }
 
-  /// A host that runs and may stop; `nil` if no host may.
+  /// A running host that may stop; `nil` if no host may.
   private func host(on thread: VirtualThread, _ random: inout SplitMix) -> Int? {
     let own = thread.currentOwner.host
     let running = (chosen ?? Array(thread.hosts.indices)).filter {
@@ -145,7 +142,7 @@ private actor ChaosMaker {
     return running.isEmpty ? nil : running[Int(random.next(upTo: UInt64(running.count)))]
   }
 
-  /// Changes the links between some of the hosts and the others.
+  /// Changes the links between a random group of the hosts and the others.
   private func disturb(
     on thread: VirtualThread, _ random: inout SplitMix, _ change: (inout LinkDisturbance) -> Void,
     _ restore: @escaping (inout LinkDisturbance) -> Void

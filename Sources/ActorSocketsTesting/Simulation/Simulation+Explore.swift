@@ -39,7 +39,6 @@ extension Simulation {
     }
   }
 
-  /// The seeds to run: those given, or the one in the environment.
   package static func chosenSeeds(_ given: some Sequence<UInt64>) throws(SimulationError) -> any Sequence<UInt64> {
     guard let text = CurrentProcess.variable("ACTORSOCKETS_SEED") else { return given }
     guard let seed = UInt64(text) else {

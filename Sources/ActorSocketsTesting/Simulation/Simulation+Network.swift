@@ -75,7 +75,7 @@ extension Simulation {
 }
 
 extension VirtualThread {
-  /// The thread of the simulation in which the calling code runs.
+  /// Stops the process if the calling code runs in no simulation.
   static var required: VirtualThread {
     guard let thread = current else { preconditionFailure("hosts and links belong to the simulated program") }
     return thread

@@ -49,19 +49,18 @@ extension Simulation {
     }
   }
 
-  /// How often other work is let run before anything counts as left over.
+  /// How often other work can run before anything counts as left over.
   private static let yields = 20
 }
 
 extension VirtualThread {
-  /// Makes a program, whose tasks have a mark.
   func withMark<Result>(ofProgram kind: ProgramMark.Kind, _ make: (ProgramMark) -> Result) -> Result {
     let mark = ProgramMark(kind, of: currentOwner)
     remains.starts(mark)
     return ProgramMark.$current.withValue(mark) { make(mark) }
   }
 
-  /// The sockets and tasks that wait when nothing is left to run: a line for each socket, and for the tasks of each program.
+  /// A line for each socket that waits when nothing is left to run, and for the unfinished tasks of each program.
   var waiting: [String] {
     drivers.flatMap { driver in
       let name = driver.owner.host == 0 ? "" : "\(hosts[driver.owner.host].name): "
@@ -69,7 +68,7 @@ extension VirtualThread {
     } + unfinished(besides: nil)
   }
 
-  /// The programs and tasks that have not ended, apart from one program and the body of the simulation; a line for those of each program.
+  /// The programs that have not ended, apart from `caller` and the body of the simulation, and the unfinished tasks of all programs.
   private func unfinished(besides caller: ObjectIdentifier?) -> [String] {
     var lines: [String] = []
     for left in remains.left() where isAlive(left.mark.owner) {
@@ -85,7 +84,7 @@ extension VirtualThread {
     return lines
   }
 
-  /// Everything that is left, apart from the program that asks; a line for each thing.
+  /// A line for each thing that is left, apart from the program that asks.
   var leftovers: [String] {
     var lines = unfinished(besides: ProgramMark.currentID)
     let sleeps = remains.sleeps.filter { isAlive($0.owner) }.map {

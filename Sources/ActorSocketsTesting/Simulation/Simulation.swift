@@ -1,5 +1,3 @@
-// A program in virtual time, on one thread, in an order that its seed decides.
-//
 // `VirtualThread` runs the program; this file starts it, waits for it, and says what went wrong. The body's task is created on the calling
 // thread, so it inherits the task-local values of the caller, and the testing library knows whose expectations it checks.
 //
@@ -60,7 +58,7 @@ public final class Simulation: Sendable {
   /// The clock of the simulation.
   public var clock: SimulationClock { SimulationClock(thread: thread) }
 
-  /// The simulation in which the calling code runs; `nil` if it runs in none.
+  /// The simulation in which the calling code runs; `nil` if it runs in no simulation.
   public static var current: Simulation? { VirtualThread.current?.simulation }
 
   /// Creates a simulation.
@@ -167,7 +165,6 @@ public final class Simulation: Sendable {
   public var traceHash: UInt64 { thread.trace.hash }
 }
 
-/// The program of a simulation, and its outcome.
 private final class SimulatedProgram<Result: Sendable>: Sendable {
   private let thread: VirtualThread
   private let simulation: Simulation
@@ -191,9 +188,7 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
     }
   }
 
-  /// Runs the simulation on a thread of its own.
-  ///
-  /// - Parameter done: Called on that thread at the end.
+  /// Calls `done` at the end, on the simulation's thread; on the calling thread if the other one cannot start.
   func runOnNewThread(_ done: @escaping @Sendable () -> Void) {
     do {
       try startThread(name: "simulation") {
@@ -220,7 +215,6 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
     failure.withLock { $0 = SimulationError(stop.code, text, at: stop.time, waiting: stop.waiting) }
   }
 
-  /// What the program returned or threw.
   func outcome() throws -> Result {
     if let failure = failure.withLock({ $0 }) { throw failure }
     guard let result = result.withLock({ $0 }) else { throw SimulationError(.deadlock, "the body did not end") }
@@ -228,13 +222,12 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
   }
 }
 
-/// Lets simulations run one after the other.
 private final class SimulationTurns: Sendable {
   static let shared = SimulationTurns()
 
   private let state = Locked((isTaken: false, waiting: [@Sendable () -> Void]()))
 
-  /// Calls `start` when no other simulation runs. `start` is given the function that ends its turn.
+  /// Calls `start` when no other simulation runs. `start` gets the function that ends its turn.
   func request(_ start: @escaping @Sendable (_ end: @escaping @Sendable () -> Void) -> Void) {
     let begin: @Sendable () -> Void = { start { self.next() } }
     let isFree = state.withLock { state in

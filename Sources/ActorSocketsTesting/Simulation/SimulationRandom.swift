@@ -21,12 +21,10 @@ extension Simulation {
   }
 }
 
-/// The random numbers of a simulation that do not belong to the order of tasks or to the network. Each use has its own sequence, so that one
-/// does not change the numbers of another.
+/// The random numbers that decide neither the order of tasks nor the network. Each use has its own sequence, so that one does not change
+/// the numbers of another.
 struct RandomStreams {
-  /// For the simulated program.
   var program: SplitMix
-  /// For `Simulation.withChaos`.
   var chaos: SplitMix
 
   init(seed: UInt64) {

@@ -6,40 +6,28 @@
 
 internal import SocketSystem
 
-/// The events of a simulation: a hash of all, and the last ones as lines.
 struct SimulationTrace {
   enum Event {
-    /// A part of a task ran. The tasks of a simulation are numbered in the order in which they appear.
+    /// Tasks are numbered in the order in which they appear.
     case task(Int)
-    /// A part of a task ran on the main actor.
     case mainActor(Int)
-    /// A part of a task ran that prefers the worker pool.
     case worker(Int)
     /// An actor continued with the calls that waited for it.
     case actor
-    /// The reactor ran.
     case reactor
-    /// A line of the program.
     case note(String)
-    /// A packet was sent.
     case packet(SimulatedNetwork.PacketEvent)
   }
 
-  /// The number of lines that are kept.
   static let kept = 1_000
 
   private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
   private(set) var count = 0
   private var last: [(time: Int64, host: Int, event: Event)] = []
-  /// The names of the hosts. The first is that of the simulation's program, and is not shown.
+  /// The first host is that of the simulation's program. Its name is not shown.
   var hosts: [String] = []
 
-  /// Records an event.
-  ///
-  /// - Parameters:
-  ///   - event: The event.
-  ///   - time: The nanoseconds since the beginning.
-  ///   - host: The number of the host where it happened.
+  /// `time` is in nanoseconds since the beginning.
   mutating func record(_ event: Event, at time: Int64, on host: Int) {
     if last.count < Self.kept {
       last.append((time, host, event))
@@ -70,7 +58,7 @@ struct SimulationTrace {
     for value in values { hash = (hash ^ value) &* 0x0000_0100_0000_01b3 }
   }
 
-  /// The last events, the earliest first.
+  /// The earliest first.
   var lines: [String] {
     let first = last.count < Self.kept ? 0 : count % Self.kept
     return (last[first...] + last[..<first]).map { time, host, event in
@@ -89,7 +77,7 @@ struct SimulationTrace {
     }
   }
 
-  /// A time as text: seconds, with nine decimals.
+  /// In seconds, with nine decimals.
   static func seconds(_ nanoseconds: Int64) -> String {
     let fraction = String(nanoseconds % 1_000_000_000)
     return "\(nanoseconds / 1_000_000_000)." + String(repeating: "0", count: 9 - fraction.count) + fraction + " s"

@@ -5,16 +5,13 @@ struct TimerQueue<Payload> {
   typealias Key = DeadlineNumbers.Key
 
   private var deadlines = DeadlineNumbers()
-  /// Each armed deadline has the slot of its number here.
+  /// By the numbers in `deadlines`.
   private var payloads: [Payload?] = []
   private var free: [Int] = []
 
-  /// The number of payloads.
   var count: Int { deadlines.count }
-  /// The earliest time; `nil` if the queue is empty.
   var earliest: Int64? { deadlines.earliest }
 
-  /// Adds a payload, and returns its key.
   mutating func insert(at time: Int64, _ payload: Payload) -> Key {
     let slot: Int
     if let free = free.popLast() {
@@ -27,10 +24,9 @@ struct TimerQueue<Payload> {
     return deadlines.insert(at: time, slot)
   }
 
-  /// Removes something. It does nothing if that has happened, or was removed before.
+  /// Does nothing if the payload was taken or removed before.
   mutating func remove(_ key: Key) { if let slot = deadlines.remove(key) { _ = take(slot) } }
 
-  /// Takes the earliest thing if its time has come.
   mutating func popDue(at now: Int64) -> Payload? { deadlines.popDue(at: now).flatMap { take($0) } }
 
   private mutating func take(_ slot: Int) -> Payload? {

@@ -1,17 +1,12 @@
 internal import CVirtualTime
 
-/// The time of a thread that lives in virtual time.
-///
-/// While a thread has entered, `ContinuousClock` and `SuspendingClock` show this time there, and `Date` the time of day that belongs to it.
+/// The time of a thread that lives in virtual time. While a thread has entered, its `ContinuousClock` and `SuspendingClock` show this time,
+/// and `Date` the time of day that belongs to it.
 @safe final class VirtualClock: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the pointer never changes, and what it points to is atomic.
   private let clock: UnsafeMutablePointer<cvirtualtime_clock>
 
-  /// Creates a clock that shows a time, in nanoseconds.
-  ///
-  /// - Parameters:
-  ///   - nanoseconds: The time.
-  ///   - zero: The time of day when the time is zero: nanoseconds since 1970.
+  /// `zero` is the time of day when the time is zero, in nanoseconds since 1970.
   init(_ nanoseconds: Int64, timeOfDayAtZero zero: Int64) {
     // SAFETY: freed once, by `deinit`.
     unsafe clock = cvirtualtime_create(nanoseconds, zero)
@@ -22,7 +17,7 @@ internal import CVirtualTime
     unsafe cvirtualtime_free(clock)
   }
 
-  /// The time, in nanoseconds. Any thread may read it; the thread that has entered sets it.
+  /// Any thread may read the time; the thread that has entered sets it.
   var nanoseconds: Int64 {
     // SAFETY: the clock lives as long as this object.
     get { unsafe cvirtualtime_read(clock) }
@@ -36,13 +31,12 @@ internal import CVirtualTime
     unsafe cvirtualtime_ask(clock)
   }
 
-  /// The midnight (UTC) that followed when the process first asked, in nanoseconds since 1970.
+  /// The first midnight (UTC) after the first use in this process, in nanoseconds since 1970.
   static let nextMidnight: Int64 = {
     let day: Int64 = 86_400 * 1_000_000_000
     return (cvirtualtime_real_time_of_day() / day + 1) * day
   }()
 
-  /// Runs `body` on the calling thread in this time, for an owner.
   func enter<Result>(for owner: VirtualThread, _ body: () throws -> Result) rethrows -> Result {
     // SAFETY: the owner and this object live for the duration of this call, which ends by leaving.
     unsafe cvirtualtime_enter(clock, Unmanaged.passUnretained(owner).toOpaque())
@@ -53,7 +47,6 @@ internal import CVirtualTime
     return try body()
   }
 
-  /// Runs `body` in real time on the thread that has entered for an owner.
   func leave(for owner: VirtualThread, _ body: () -> Void) {
     cvirtualtime_enter(nil, nil)
     // SAFETY: the thread goes back to the state in which `enter` has brought it.
@@ -61,20 +54,18 @@ internal import CVirtualTime
     body()
   }
 
-  /// The owner of the time in which the calling thread lives; `nil` if that is real time.
   static var owner: VirtualThread? {
     // SAFETY: `enter` holds the owner until the thread leaves.
     guard let owner = unsafe cvirtualtime_owner() else { return nil }
     return unsafe Unmanaged<VirtualThread>.fromOpaque(owner).takeUnretainedValue()
   }
 
-  /// The number of the task to which a job belongs. No other task of the process has it, and numbers grow.
+  /// No other task of the process has the same number, and numbers grow.
   static func taskNumber(of job: UnownedJob) -> UInt64 {
     // SAFETY: a job is a reference to the runtime's object, which lives until the job has run.
     unsafe cvirtualtime_task_number(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
   }
 
-  /// The number of the task that runs on the calling thread; `nil` if no task does.
   static var currentTask: UInt64? {
     let number = cvirtualtime_current_task_number()
     return number == 0 ? nil : number

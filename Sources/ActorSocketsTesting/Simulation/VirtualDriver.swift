@@ -1,17 +1,15 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// Runs the iterations of a simulated reactor.
 final class VirtualDriver: LoopDriver, @unchecked Sendable {
   // SAFETY (@unchecked Sendable): `thread` and `owner` never change. The rest is the state of that thread.
   private(set) weak var thread: VirtualThread?
-  /// The host whose reactor this is.
   let owner: HostLife
-  /// The loop; `nil` before it began, and after its end.
+  /// `nil` before the loop began, and after its end.
   private(set) weak var loop: EventLoop?
   var isScheduled = false
   var hasBegun = false
-  /// When the reactor's next deadline comes.
+  /// The reactor's next deadline.
   var timer: TimerQueue<VirtualThread.Work>.Key?
 
   init(_ thread: VirtualThread, _ owner: HostLife) {
@@ -39,7 +37,6 @@ final class VirtualDriver: LoopDriver, @unchecked Sendable {
   var defaultReactor: Reactor? { thread?.defaultReactor }
   var driverOfNewReactor: (any LoopDriver)? { thread?.makeDriver() }
 
-  /// Ends the sockets of the reactor.
   func shutDown() {
     guard let loop else { return }
     loop.submit { loop.shutDown() }

@@ -1,10 +1,10 @@
 // How the jobs of Swift concurrency reach a simulation. All code that uses the runtime's interface for custom executors is in this file;
 // the language does not promise that interface yet.
 //
-// Two executors take the places of the runtime's default executor and of the main actor's, before the program starts: at that time no
-// other thread uses them. On a thread that is in a simulation, a job goes to that simulation. On every other thread it goes to the
-// executor that was there before. So a simulation has what its own thread enqueues, except for tasks that existed before. If another
-// thread resumes one of its tasks, the task returns to it; `VirtualThread` has the exceptions.
+// Two executors replace the runtime's default executor and the main actor's before the program starts: at that time no other thread uses
+// them. On a thread that is in a simulation, a job goes to that simulation. On every other thread it goes to the executor that was there
+// before. So a simulation has the jobs that its own thread enqueues, except for those of tasks that existed before. If another thread
+// resumes one of its tasks, the task returns to it; `VirtualThread` describes the exceptions.
 //
 // Facts about the runtime (Swift 6.3) that this relies on. The tests of `SimulationTests` fail on a toolchain that behaves otherwise:
 // 1. `_createExecutors(factory:)` replaces both executors, and can be called before `main`.
@@ -19,7 +19,6 @@ internal import EpollReactor
 #if compiler(>=6.3)
   @_spi(ExperimentalScheduling) @_spi(ExperimentalCustomExecutors) internal import _Concurrency
 
-  /// Takes the place of the runtime's default executor.
   private final class DefaultExecutorSwitch: TaskExecutor, SchedulingExecutor {
     let real: any TaskExecutor & SchedulingExecutor
 
@@ -55,7 +54,6 @@ internal import EpollReactor
     }
   }
 
-  /// Takes the place of the main actor's executor.
   private final class MainExecutorSwitch: MainExecutor {
     let real: any MainExecutor
 
@@ -96,7 +94,6 @@ internal import EpollReactor
     if Switches.defaultSwitch != nil { _createExecutors(factory: Switches.self) }
   }
 
-  /// The runtime's executors, as simulations use them.
   enum VirtualExecutors {
     /// Why no simulation can run in this process; `nil` if simulations can run.
     static var obstacle: String? {
@@ -106,18 +103,16 @@ internal import EpollReactor
       return nil
     }
 
-    /// The runtime's number of the task to which a job belongs; `nil` if it is a job of an actor.
+    /// The runtime's number of the task; `nil` for a job of an actor.
     static func taskNumber(of job: UnownedJob) -> UInt64? {
       ExecutorJob(job).kind == .task ? VirtualClock.taskNumber(of: job) : nil
     }
 
-    /// Runs a job of a task.
     static func runTask(_ job: UnownedJob) {
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
       unsafe job.runSynchronously(on: Switches.defaultExecutor.asUnownedTaskExecutor())
     }
 
-    /// Runs a job of the main actor.
     static func runMain(_ job: UnownedJob) {
       // SAFETY: as above.
       unsafe job.runSynchronously(on: Switches.mainSwitch.asUnownedSerialExecutor())

@@ -14,7 +14,6 @@ internal import EpollReactor
 //            ▼               │    ▼
 //          crashed ──────────┴────┘
 
-/// A host of a simulation, as its thread knows it.
 struct VirtualHost {
   enum State { case running, paused, crashed }
 
@@ -22,25 +21,25 @@ struct VirtualHost {
   var state = State.running
   /// How often the host has crashed. Work of an earlier life does not run.
   var life = 0
-  /// The work that became ready while the host was paused.
+  /// Work that became ready while the host was paused.
   var held: [VirtualThread.Work] = []
   var reactor: Reactor?
   /// The program that runs again when the host restarts.
   var program: (@Sendable () async throws -> Void)?
-  /// Ends the wait for each program that runs, because the host has crashed.
+  /// Each ends the wait for a program that runs.
   var crashHandlers: [Int: () -> Void] = [:]
   private var nextHandler = 0
 
   init(_ name: String) { self.name = name }
 
-  /// Lets go of everything that the simulated program has given. It may refer to the simulation.
+  /// Releases everything that the simulated program has given, because it may refer to the simulation.
   mutating func forgetProgram() {
     reactor = nil
     program = nil
     crashHandlers = [:]
   }
 
-  /// Keeps a function that is called once if the host crashes.
+  /// `body` is called once if the host crashes. Returns its key in `crashHandlers`.
   mutating func onCrash(_ body: @escaping () -> Void) -> Int {
     nextHandler += 1
     crashHandlers[nextHandler] = body
@@ -48,7 +47,6 @@ struct VirtualHost {
   }
 }
 
-/// A host and one of its lives.
 struct HostLife: Hashable {
   let host: Int
   let life: Int

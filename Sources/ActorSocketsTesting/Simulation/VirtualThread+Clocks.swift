@@ -9,25 +9,22 @@
 internal import ActorSockets
 internal import EpollReactor
 
-/// When a sleep ends.
 enum SleepEnd {
-  /// At a time on the monotonic clock of its host.
+  /// A time on the monotonic clock of the sleeping task's host.
   case host(Int64)
-  /// At a time of the simulation.
   case simulation(Int64)
 }
 
 extension VirtualThread {
-  /// The time of the simulation at which the sleep ends that the current task begins; `nil` if the clock of its host decides.
+  /// When the sleep ends that the current task begins, in the time of the simulation; `nil` if the clock of its host decides.
   @TaskLocal static var sleepEnd: Int64?
 
-  /// Nanoseconds on the monotonic clock of a host.
+  /// Nanoseconds on the monotonic clock.
   func now(on host: Int) -> Int64 { clocks[host].monotonic(at: clock.nanoseconds) }
 
-  /// The time of day on a host, in nanoseconds since 1970.
   func timeOfDay(on host: Int) -> Int64 { clocks[host].timeOfDay(at: clock.nanoseconds) }
 
-  /// Adds a job that becomes ready after a time on the clock of its host, in nanoseconds, or when `sleepEnd` says.
+  /// `delay` is in nanoseconds on the clock of the job's host. `sleepEnd` replaces it.
   func add(_ job: UnownedJob, after delay: Int64) {
     let owner = owner(of: .timer(job)) ?? currentOwner
     let end = Self.sleepEnd.map { .simulation($0) } ?? SleepEnd.host(instant(now(on: owner.host), plus: max(0, delay)))
@@ -36,7 +33,6 @@ extension VirtualThread {
     schedule.add(Work(kind: .timer(job), owner: owner, hostTime: hostTime), at: time(of: end, on: owner.host))
   }
 
-  /// The time of the simulation at which a sleep ends.
   func time(of end: SleepEnd, on host: Int) -> Int64 {
     switch end {
     case .host(let time): clocks[host].time(of: time)
@@ -44,12 +40,7 @@ extension VirtualThread {
     }
   }
 
-  /// Sets the clock of a host, and moves its timers.
-  ///
-  /// - Parameters:
-  ///   - host: The host's number.
-  ///   - offset: How far its time of day is then ahead of that of the simulation, in nanoseconds.
-  ///   - drift: How much faster it is from now on, as a fraction.
+  /// Also moves the timers of the host. `offset` and `drift` are those of `HostClock.set(offset:drift:at:)`.
   func setClock(of host: Int, offset: Int64, drift: Double) {
     clocks[host].set(offset: offset, drift: drift, at: clock.nanoseconds)
     clock.asksHosts()
@@ -66,7 +57,7 @@ extension VirtualThread {
   }
 }
 
-/// What a clock of the host shows whose code runs. Called by CVirtualTime on the thread of a simulation.
+/// Reads a clock of the host whose code runs. Called by CVirtualTime on the thread of a simulation.
 @_cdecl("actorsockets_host_clock")
 func hostClock(_ isTimeOfDay: Bool) -> Int64 {
   guard let thread = VirtualThread.current else { return 0 }

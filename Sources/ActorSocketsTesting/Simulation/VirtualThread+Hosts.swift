@@ -1,10 +1,8 @@
-// What the simulated program does to its hosts.
-
 internal import EpollReactor
 internal import SocketSystem
 
 extension VirtualThread {
-  /// The number of the host with a name. Adds the host if the name is new.
+  /// Adds the host if the name is new.
   func host(named name: String) -> Int {
     if let number = hosts.firstIndex(where: { $0.name == name }) { return number }
     clocks.append(HostClock(timeOfDayAtZero: clocks[0].timeOfDayAtZero))
@@ -13,13 +11,8 @@ extension VirtualThread {
     return network.addHost(name)
   }
 
-  /// Starts a program on a host.
-  ///
-  /// - Parameters:
-  ///   - kind: How the program was started.
-  ///   - host: The host's number.
-  ///   - onCrash: Called once if the host crashes before `ends` is called, or at once if it is down.
-  ///   - make: Makes the task of the program. It is given the function to call when the program has ended.
+  /// `onCrash` is called once if the host crashes before the program ends, or at once if it is down. `make` creates the task of the
+  /// program, which calls `ends` when it has ended.
   func launch(
     _ kind: ProgramMark.Kind, on host: Int, onCrash: @escaping () -> Void,
     _ make: (_ ends: @escaping @Sendable () -> Void) -> Void
@@ -37,12 +30,7 @@ extension VirtualThread {
     }
   }
 
-  /// Stops everything on a host.
-  ///
-  /// - Parameters:
-  ///   - host: The host's number.
-  ///   - keepsKernel: Whether the host's kernel closes its sockets, as it does for a process that was killed. If not, its peers hear
-  ///     nothing.
+  /// With `keepsKernel`, the kernel closes the host's sockets, as it does for a process that was killed. Otherwise the peers get no packet.
   func crash(_ host: Int, keepsKernel: Bool) {
     if hosts[host].state == .crashed { return }
     note("\(hosts[host].name) crashes")
@@ -52,14 +40,13 @@ extension VirtualThread {
     hosts[host].life += 1
     for work in held { abandon(work) }
     if keepsKernel { network.closeAll(of: host) } else { network.stop(host) }
-    // Not before: the sockets that it frees must say nothing to their peers.
+    // Not before: the sockets that it frees must not send anything to their peers.
     hosts[host].reactor = nil
     let handlers = hosts[host].crashHandlers
     hosts[host].crashHandlers = [:]
     for (_, handler) in handlers.sorted(by: { $0.key < $1.key }) { handler() }
   }
 
-  /// Lets a host that has crashed run programs again.
   func restart(_ host: Int) {
     guard hosts[host].state == .crashed else { return }
     note("\(hosts[host].name) restarts")
@@ -68,7 +55,6 @@ extension VirtualThread {
     runProgram(of: host)
   }
 
-  /// Starts the program that a host runs whenever it starts.
   func runProgram(of host: Int) {
     guard let program = hosts[host].program else { return }
     launch(.start, on: host) {
@@ -84,12 +70,11 @@ extension VirtualThread {
     }
   }
 
-  /// Nothing runs on a host until `resume`. Its kernel goes on.
+  /// Nothing runs on the host until `resume`, except for its kernel.
   func pause(_ host: Int) {
     if hosts[host].state == .running { hosts[host].state = .paused }
   }
 
-  /// Lets a paused host continue.
   func resume(_ host: Int) {
     guard hosts[host].state == .paused else { return }
     hosts[host].state = .running

@@ -1,10 +1,7 @@
-// The reactors of the hosts: who uses which, and when they run.
-
 internal import EpollReactor
 internal import SocketSystem
 
 extension VirtualThread {
-  /// The reactor that sockets of the current host use by default.
   var defaultReactor: Reactor {
     let owner = currentOwner
     if let reactor = hosts[owner.host].reactor, isAlive(owner) { return reactor }
@@ -13,7 +10,6 @@ extension VirtualThread {
     return reactor
   }
 
-  /// Makes what drives another reactor of the current host.
   func makeDriver() -> VirtualDriver {
     let driver = VirtualDriver(self, currentOwner)
     drivers.removeAll { $0.loop == nil && $0.hasBegun }
@@ -43,7 +39,7 @@ extension VirtualThread {
     schedule.add(Work(kind: .reactor(driver), owner: driver.owner))
   }
 
-  /// Wakes a reactor. Any thread.
+  /// Any thread.
   func wakeReactor(_ driver: VirtualDriver) {
     if VirtualThread.current === self { return scheduleReactor(driver) }
     addOutside(.reactor(driver))

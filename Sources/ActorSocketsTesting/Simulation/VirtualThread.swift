@@ -1,59 +1,48 @@
 // The thread of a simulation. Everything that the simulated program does runs here, one job after the other, in virtual time.
 //
 // Invariants:
-// - Work comes from the thread itself, and its order depends only on the program and the seed. Real time decides nothing: the clocks
-//   that the program and its reactor read show virtual time.
-// - Other threads cannot change the schedule. What they add goes through `outside`, which has a lock: calls to simulated sockets, and
-//   tasks of the simulation that they resume. When such work runs is not reproducible. There are two exceptions, because nothing tells
-//   that a job belongs here: a task that prefers the worker pool, and a task that waits in a method of a default actor. They leave the
-//   simulation if another thread resumes them.
-// - A task that is older than the simulation does not belong to it, and continues outside if the simulation resumes it.
-// - The state is touched by the thread that has entered, and only one thread has entered at a time: first the one that starts the
-//   program's task, then the thread that runs it.
-// - Everything runs for a host: a task for the one that created it, a reactor for its own. `VirtualHost` says what crashes do.
-// - The simulation ends when the program's task has ended, or when its limits or a deadlock end it. Then the sockets of the reactors are
-//   closed, what is ready runs without moving time, and what still waits never runs, unless another thread resumes it.
+// - The order of work depends only on the program and the seed. Real time decides nothing: the clocks that the program and its reactor read
+//   show virtual time.
+// - Other threads add work through `outside`, which has a lock: calls to simulated sockets, and tasks of the simulation that they resume.
+//   When such work runs is not reproducible. Two kinds of task leave the simulation if another thread resumes them, because nothing marks
+//   their jobs: a task that prefers the worker pool, and a task that waits in a method of a default actor.
+// - A task that is older than the simulation continues outside if the simulation resumes it.
+// - Only the thread that has entered touches the state, and only one thread has entered at a time: first the one that starts the program's
+//   task, then the thread that runs it.
+// - All work belongs to a host: a task to the one that created it, a reactor to its own. `VirtualHost` describes crashes.
+// - The simulation ends when the program's task has ended, or when a limit or a deadlock ends it. Then the sockets of the reactors are
+//   closed, and work that is ready runs without moving time. Other work never runs, unless another thread resumes it.
 
 internal import ActorSockets
 internal import EpollReactor
 internal import SocketSystem
 internal import Synchronization
 
-/// The thread of a simulation, its work and its time.
 @safe final class VirtualThread: @unchecked Sendable {
   // SAFETY (@unchecked Sendable): the invariants above say which thread touches the state. What other threads use has locks.
 
-  /// What a simulation runs.
   enum Kind {
-    /// A job of a task.
     case task(UnownedJob)
-    /// A job of the main actor.
     case main(UnownedJob)
     /// A job of a task that prefers the worker pool.
     case worker(UnownedJob)
-    /// A job that was to become ready later.
     case timer(UnownedJob)
-    /// An iteration of a reactor.
     case reactor(VirtualDriver)
-    /// The next deadline of a reactor has come.
     case reactorDeadline(VirtualDriver)
-    /// The next event of the network.
     case network
   }
 
-  /// What a simulation runs, and for which host.
   struct Work {
     let kind: Kind
     var owner: HostLife
-    /// When it becomes ready on the monotonic clock of its host; `nil` if that clock does not decide.
+    /// When the work becomes ready on the monotonic clock of its host; `nil` if that clock does not decide.
     var hostTime: Int64?
   }
 
-  /// The virtual time at which a simulation begins, in nanoseconds. It is not zero, because clocks are never at zero.
+  /// In nanoseconds. Not zero, because clocks are never at zero.
   static let start: Int64 = 1_000_000_000
-  /// The most work that is done without moving time.
+  /// In pieces of work. More of them without moving time are a livelock.
   static let mostWithoutTime = 2_000_000
-  /// The most work that is done after the end.
   private static let mostAfterEnd = 100_000
 
   let clock: VirtualClock
@@ -64,48 +53,35 @@ internal import Synchronization
   private let hasOutside = Atomic<Bool>(false)
   /// The runtime's numbers of the simulation's tasks. Another thread that resumes one of them sends it back here.
   private let tasks = Locked<Set<UInt64>>([])
-  /// The same numbers, with the order in which the tasks appeared, and their hosts. Only the simulation's thread uses it.
+  /// Only the simulation's thread uses it. `order` counts the tasks as they appear.
   private var known: [UInt64: (order: Int, owner: HostLife)] = [:]
-  /// The number of the program's task. The runtime's numbers grow, so smaller ones belong to tasks that existed before.
+  /// The program's task. The runtime's numbers grow, so smaller ones belong to tasks that existed before.
   private var firstTask: UInt64?
-  /// Whether a job of the main actor runs.
   private(set) var runsMainActor = false
 
   var schedule: VirtualSchedule<Work>
   var trace: SimulationTrace
-  /// The amount of work done since time moved.
   private var doneWithoutTime = 0
-  /// The hosts. The program of the simulation runs on the first.
+  /// The program of the simulation runs on the first host.
   var hosts = [VirtualHost(VirtualThread.ownHost)]
-  /// The clocks of the hosts. They are not in `hosts`, because code that changes a host may read a clock.
+  /// Not in `hosts`, because code that changes a host may read a clock.
   var clocks: [HostClock]
   let network: SimulatedNetwork
   let system: SystemHolder
-  /// What the programs have left, if they have.
   var remains = ProgramRemains()
   var streams: RandomStreams
-  /// The next event of the network, if it is in the schedule.
   var networkTimer: (key: TimerQueue<Work>.Key, time: Int64)?
-  /// Whether an event of the network that is due is in the schedule.
+  /// Whether `schedule` has a network event that is due.
   private var isNetworkReady = false
   var drivers: [VirtualDriver] = []
-  /// On whose behalf the current code acts, if not its own.
+  /// The host on whose behalf the current code acts, if not its own.
   private var override: HostLife?
-  /// For whom the current work runs.
   private var running = HostLife(host: 0, life: 0)
-  /// The error with which a host's program has ended.
   private(set) var failure: (any Error)?
   private var hasEnded = false
-  /// The simulation that this thread runs.
   private(set) weak var simulation: Simulation?
 
-  /// Creates the thread of a simulation, which is not running yet.
-  ///
-  /// - Parameters:
-  ///   - seed: What decides.
-  ///   - isRandom: Whether the order of tasks is random.
-  ///   - timeLimit: How long it may last, in nanoseconds.
-  ///   - timeOfDay: The time of day at its beginning, in nanoseconds since 1970.
+  /// `timeLimit` is in nanoseconds, `timeOfDay` in nanoseconds since 1970.
   init(seed: UInt64, isRandom: Bool, timeLimit: Int64, timeOfDay: Int64) {
     let zero = max(0, timeOfDay) - Self.start
     clock = VirtualClock(Self.start, timeOfDayAtZero: zero)
@@ -122,18 +98,17 @@ internal import Synchronization
     network.observe = { [weak self] event in self?.record(.packet(event), on: 0) }
   }
 
-  /// The name of the host on which the program of the simulation runs.
   static let ownHost = "main"
 
   func belongs(to simulation: Simulation) { self.simulation = simulation }
 
-  /// The simulation's thread on which the calling code runs; `nil` on all other threads.
+  /// `nil` if the calling code does not run on a simulation's thread.
   static var current: VirtualThread? { VirtualClock.owner }
 
-  /// The tasks of ended simulations that never continue. The memory of a suspended task cannot be freed; this says where it is.
+  /// The tasks of ended simulations that never continue. A suspended task cannot be freed; this list keeps its memory reachable.
   private static let abandoned = Locked<[UnownedJob]>([])
 
-  /// The simulation that runs. Simulations take turns.
+  /// Simulations take turns, so at most one runs.
   private static let running = Locked<VirtualThread?>(nil)
   private static let isRunning = Atomic<Bool>(false)
 
@@ -142,18 +117,14 @@ internal import Synchronization
 
   // MARK: The work
 
-  /// Adds work that is ready, if it belongs to the simulation.
-  ///
-  /// - Returns: `false` if it belongs to a task that existed before the simulation.
+  /// Returns `false` if the work belongs to a task that existed before the simulation.
   func add(_ kind: Kind) -> Bool {
     guard let owner = owner(of: kind) else { return false }
     schedule.add(Work(kind: kind, owner: owner))
     return true
   }
 
-  /// The host for which work runs. Notes its task if that is new: it belongs to the host that adds it.
-  ///
-  /// - Returns: `nil` if the work does not belong to the simulation.
+  /// A new task belongs to the host whose code adds it. Returns `nil` if the work does not belong to the simulation.
   func owner(of kind: Kind) -> HostLife? {
     guard let number = kind.task else { return currentOwner }
     remains.wakes(number)
@@ -167,14 +138,12 @@ internal import Synchronization
     return owner
   }
 
-  /// The host whose code runs now.
   var currentOwner: HostLife {
     if let override { return override }
     if let task = VirtualClock.currentTask, let owner = known[task]?.owner { return owner }
     return running
   }
 
-  /// Runs `body` as if the current life of a host called it.
   func onBehalf<Result>(of host: Int, _ body: () throws -> Result) rethrows -> Result {
     let before = override
     override = HostLife(host: host, life: hosts[host].life)
@@ -182,19 +151,16 @@ internal import Synchronization
     return try body()
   }
 
-  /// Takes a job that another thread adds, if its task belongs to the simulation that runs.
-  ///
-  /// - Returns: Whether the job was taken.
+  /// Takes a job that another thread adds. Returns `false` if its task does not belong to the simulation that runs.
   static func takeBack(_ kind: Kind) -> Bool {
     if !isRunning.load(ordering: .acquiring) { return false }
     guard let number = kind.task, let thread = running.withLock({ $0 }) else { return false }
     return thread.tasks.withLock { $0.contains(number) } && thread.addOutside(kind)
   }
 
-  /// Adds a line to the trace.
   func note(_ text: String) { record(.note(text), on: currentOwner.host) }
 
-  /// Adds an event to the trace. The end of the simulation itself is left out, because it would hide what came before.
+  /// Leaves out the end of the simulation, because it would hide what came before.
   private func record(_ event: SimulationTrace.Event, on host: Int) {
     if !hasEnded { trace.record(event, at: elapsed, on: host) }
   }
@@ -209,7 +175,7 @@ internal import Synchronization
     }
   }
 
-  /// Ends the simulation, because the program of a host has failed. What fails because of the end itself does not count.
+  /// Ends the simulation with the error of a host's program. An error that the end itself causes does not count.
   func programFailed(_ error: any Error) {
     if !hasEnded, failure == nil { failure = error }
   }
@@ -217,12 +183,7 @@ internal import Synchronization
   /// Cancels the simulated program. Any thread.
   func cancel() { isCancelled.store(true, ordering: .releasing) }
 
-  /// Runs the simulation.
-  ///
-  /// - Parameters:
-  ///   - isDone: Whether the program has ended.
-  ///   - cancelProgram: Cancels the program's task.
-  /// - Returns: Why it has ended before the program, when, and what waited then; `nil` if the program has ended.
+  /// Returns `nil` if the program has ended; otherwise why and when (in nanoseconds) the simulation ended before it, and what waited then.
   func run(until isDone: () -> Bool, cancelProgram: () -> Void) -> (
     code: SimulationError.Code, time: Int64, waiting: [String]
   )? {
@@ -255,7 +216,6 @@ internal import Synchronization
     return nil
   }
 
-  /// Ends everything that can end without moving time.
   private func end(_ cancelProgram: () -> Void) {
     hasEnded = true
     cancelProgram()
@@ -274,7 +234,6 @@ internal import Synchronization
     for recorder in network.recorders { _ = recorder.finish() }
   }
 
-  /// Keeps work that never runs.
   func abandon(_ work: Work) {
     if let job = work.kind.job { Self.abandoned.withLock { $0.append(job) } }
   }
@@ -325,8 +284,7 @@ internal import Synchronization
     }
   }
 
-  /// Puts the next event of the network into the schedule. An event that is due is work as any other: a task that asks again and again
-  /// whether something has arrived does not keep it from arriving.
+  /// An event that is due becomes ordinary work, so that a task that polls in a loop does not keep it from arriving.
   private func armNetwork() {
     let next = network.nextTime
     if next == networkTimer?.time || isNetworkReady { return }
@@ -352,9 +310,7 @@ internal import Synchronization
     }
   }
 
-  /// Adds work of another thread.
-  ///
-  /// - Returns: `false` after the end of the simulation.
+  /// Any thread. Returns `false` after the end of the simulation.
   @discardableResult
   func addOutside(_ kind: Kind) -> Bool {
     let isOpen = outside.withLock { outside in
@@ -370,7 +326,6 @@ internal import Synchronization
 }
 
 extension VirtualThread.Kind {
-  /// The job to run, if it is one of the runtime.
   var job: UnownedJob? {
     switch self {
     case .task(let job), .main(let job), .worker(let job), .timer(let job): job
@@ -378,11 +333,9 @@ extension VirtualThread.Kind {
     }
   }
 
-  /// The runtime's number of the task whose job it is; `nil` if it is no task's.
   fileprivate var task: UInt64? { job.flatMap { VirtualExecutors.taskNumber(of: $0) } }
 
-  /// Whether the work stops with its host. A job of a default actor that is ready does not, because the actor may have calls of other
-  /// hosts.
+  /// Whether the work stops with its host. A ready job of a default actor does not, because the actor may have calls of other hosts.
   fileprivate var belongsToHost: Bool {
     switch self {
     case .network: false
