@@ -10,7 +10,7 @@ import Testing
     // Plain values with one property for each setting or fact.
     "Configuration": 24, "TLSConfiguration": 24, "TCPInfo": 16,
     // Types that are to become several.
-    "UDPEndpoint": 22, "TCPMachine": 33, "VirtualThread": 26, "TLSHandshakeState": 17,
+    "TCPMachine": 33, "VirtualThread": 26, "TLSHandshakeState": 17,
     "SimulatedNetwork": 16,
   ]
 

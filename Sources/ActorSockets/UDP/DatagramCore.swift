@@ -25,6 +25,9 @@ struct DatagramCore: ~Copyable {
   /// Usually one; several if the endpoint was bound to several addresses.
   private(set) var sockets: [BoundSocket]
   private let isOnDevice: Bool
+  /// The file of a unix socket. It is removed once, because afterwards another endpoint may use the path.
+  var file: UnixSocketFile?
+  var memberships = Memberships()
   /// At which of the sockets a datagram may wait: an event arrived, and receiving has not drained the socket since.
   var rotation: SocketRotation
   /// The index is that of the connected socket.
@@ -39,9 +42,10 @@ struct DatagramCore: ~Copyable {
   private var pauseEnd: Int64 = 0
 
   /// `sockets` must not be empty.
-  init(_ sockets: [BoundSocket], isOnDevice: Bool) {
+  init(_ sockets: [BoundSocket], isOnDevice: Bool, file: UnixSocketFile? = nil) {
     self.sockets = sockets
     self.isOnDevice = isOnDevice
+    self.file = file
     rotation = SocketRotation(count: sockets.count)
   }
 

@@ -130,6 +130,12 @@ extension UDPEndpoint {
     var undelivered: UInt64 = 0
     /// The number of datagrams that the kernel had dropped when the sockets were closed.
     var droppedAtEnd: UInt64?
+    /// Gets the number of dropped datagrams.
+    let observer: (any ReactorObserver)?
+    /// The number of dropped datagrams that the observer knows of.
+    var reportedDrops: UInt64 = 0
+
+    init(observer: (any ReactorObserver)?) { self.observer = observer }
 
     mutating func received(_ count: Int, isTruncated: Bool) {
       datagramsReceived += 1

@@ -104,7 +104,7 @@ extension UDPEndpoint {
       received: batch.bytes(number, atMost: arrival.size), from: arrival.address, isTruncated: arrival.isTruncated,
       configuration.metadata.isEmpty ? nil : batch.metadata(number), arrival.descriptors,
       lacksDescriptors: arrival.lacksDescriptors)
-    if let receiveFilter, receiveFilter(&datagram) == .drop {
+    if let filter = filters.receive, filter(&datagram) == .drop {
       counts.filtered += 1
       return nil
     }

@@ -155,7 +155,7 @@ extension UDPEndpoint {
       try change(joins: true, group, source, index, members)
     }
     let interface = index == 0 ? chosenInterface(group, source, members) : index
-    memberships.joined(Membership(group: group, source: source, selector: selector, interface: interface))
+    core.memberships.joined(Membership(group: group, source: source, selector: selector, interface: interface))
   }
 
   /// The interface that the kernel has chosen for a group; 0 if that interface is gone already. The kernel only says whether a socket is a
@@ -163,7 +163,7 @@ extension UDPEndpoint {
   private func chosenInterface(_ group: IPAddress, _ source: IPAddress?, _ members: [BoundSocket]) -> UInt32 {
     guard let socket = members[0].socket, let interfaces = try? NetworkInterface.all() else { return 0 }
     let chosen = interfaces.first {
-      !memberships.contains(group, source, on: $0.index)
+      !core.memberships.contains(group, source, on: $0.index)
         && socket.isMember(of: group, source: source, interface: $0.index)
     }
     return chosen?.index ?? 0
@@ -181,7 +181,7 @@ extension UDPEndpoint {
       source = nil
       try change(joins: false, group, nil, index, members)
     }
-    memberships.remove(group, source, on: index)
+    core.memberships.remove(group, source, on: index)
   }
 
   private func change(
@@ -204,19 +204,19 @@ extension UDPEndpoint {
     do { found = .success(try selector?.found() ?? scope) } catch { found = .failure(error) }
     var now = try? found.get()
     if case .index(let index) = selector { now = index }
-    if let membership = memberships.left(group, source, selector, now: now) { return membership.interface }
+    if let membership = core.memberships.left(group, source, selector, now: now) { return membership.interface }
     return try found.get()
   }
 
   /// Leaves the groups on interfaces that are gone, or only this one. Returns whether there were any.
   private func dropGoneMemberships(of group: IPAddress? = nil) -> Bool {
-    if memberships.all.isEmpty { return false }
+    if core.memberships.all.isEmpty { return false }
     guard let interfaces = try? NetworkInterface.all() else { return false }
-    let gone = memberships.gone(remaining: interfaces.map(\.index)).filter { group == nil || $0.group == group }
+    let gone = core.memberships.gone(remaining: interfaces.map(\.index)).filter { group == nil || $0.group == group }
     for membership in gone {
       let (group, index) = (membership.group, membership.interface)
       try? change(joins: false, group, nil, index, sockets(receiving: group))
-      memberships.remove(group, nil, on: index)
+      core.memberships.remove(group, nil, on: index)
     }
     return !gone.isEmpty
   }

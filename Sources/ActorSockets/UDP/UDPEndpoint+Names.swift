@@ -59,7 +59,7 @@ extension UDPEndpoint {
     let preference = configuration.addressPreference
     let key = name.hostNameBytes
     let worked = preference.isOpen ? searches.familiesThatWorked[key] : nil
-    let families = preference.families.filter(self.families.contains).sorted { $0 == worked && $1 != worked }
+    let families = preference.families.filter(bound.families.contains).sorted { $0 == worked && $1 != worked }
     let isForPeer = sends.queue.datagram(ofName: id) == nil
     if families.isEmpty {
       let error = SocketError(

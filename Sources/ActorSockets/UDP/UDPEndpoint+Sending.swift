@@ -283,7 +283,7 @@ extension UDPEndpoint {
     guard executor.claimCallWithoutHop() else { return false }
     try CurrentTask.checkCancellation()
     return try callWithoutHop((bytes, address, timeout, isReply)) { endpoint, datagram in
-      if endpoint.sendFilter != nil { return false }
+      if endpoint.filters.send != nil { return false }
       let isReply = datagram.3 && !endpoint.configuration.throwsUndeliverableReplies
       try endpoint.checkSendable(isReply: isReply)
       try endpoint.checkSize(datagram.0.count)
@@ -299,9 +299,9 @@ extension UDPEndpoint {
 
   /// `nil` if the filter drops the datagram. Throws if the filter closes the endpoint, because nothing may be queued then.
   func filtered(_ datagram: Datagram) throws(SocketError) -> Datagram? {
-    guard let sendFilter else { return datagram }
+    guard let filter = filters.send else { return datagram }
     var datagram = datagram
-    let isPassed = sendFilter(&datagram) == .pass
+    let isPassed = filter(&datagram) == .pass
     if !isPassed { counts.filtered += 1 }
     if let refusal { throw refusal.during("send") }
     return isPassed ? datagram : nil
@@ -309,7 +309,7 @@ extension UDPEndpoint {
 
   /// The indices are those of the argument; empty if there is no filter.
   private func filtered(_ datagrams: [Datagram]) throws(SocketError) -> ([Datagram], indices: [Int]) {
-    if sendFilter == nil { return (datagrams, []) }
+    if filters.send == nil { return (datagrams, []) }
     var (kept, indices): ([Datagram], [Int]) = ([], [])
     for (index, datagram) in datagrams.enumerated() {
       guard let datagram = try filtered(datagram) else { continue }

@@ -74,7 +74,7 @@ extension UDPEndpoint {
   /// - Parameter filter: The filter; `nil` for no filter.
   public func setReceiveFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
-    receiveFilter = filter
+    filters.receive = filter
   }
 
   /// Sets or removes the filter for datagrams that are sent from now on.
@@ -84,6 +84,6 @@ extension UDPEndpoint {
   /// - Parameter filter: The filter; `nil` for no filter.
   public func setSendFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
-    sendFilter = filter
+    filters.send = filter
   }
 }

@@ -31,17 +31,16 @@ public actor UDPEndpoint: ReactorActor {
   /// A number that no other endpoint or connection of this process has, for logs.
   public nonisolated let id = ConnectionIdentity.nextID()
   /// The executor that isolates the endpoint.
-  public nonisolated let executor: ReactorExecutor
+  public nonisolated var executor: ReactorExecutor { registration }
   /// The addresses that it is bound to, with the port that the kernel chose instead of port 0: getsockname(2).
-  public nonisolated let localAddresses: [SocketAddress]
-  nonisolated let families: [AddressFamily]
+  public nonisolated var localAddresses: [SocketAddress] { bound.addresses }
 
+  nonisolated let bound: (addresses: [SocketAddress], families: [AddressFamily])
   nonisolated let identity = Locked(ConnectionIdentity(), with: ConnectionIdentity.lock)
   /// For deadlines, which exist longer than the sockets.
   nonisolated let registration: Registration
   let configuration: Configuration
-  var receiveFilter: Filter?
-  var sendFilter: Filter?
+  var filters: (receive: Filter?, send: Filter?)
 
   // As in `StreamCore`: exclusivity is not checked here, because every operation would pay for the check.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
@@ -58,14 +57,19 @@ public actor UDPEndpoint: ReactorActor {
   var sends = Lane<SendQueue<Operation>>()
   var retry: (key: DeadlineKey, time: Int64)?
   var searches = AddressSearches()
-  private var keepAlive: UDPEndpoint?
-
   var errorReports = ErrorReports()
 
   var lifecycle = EndpointLifecycle()
-  private var closing: (deadline: DeadlineKey?, waiters: Waiters<Void>) = (nil, Waiters())
-  var counts = Counts()
-  private var told: (observer: (any ReactorObserver)?, dropped: UInt64)
+  private var ending = Ending()
+  var counts: Counts
+
+  /// What closing needs.
+  private struct Ending {
+    var deadline: DeadlineKey?
+    var waiters = Waiters<Void>()
+    /// Keeps the endpoint alive while handles of its sends exist.
+    var keepAlive: UDPEndpoint?
+  }
 
   // MARK: Making one
 
@@ -119,18 +123,15 @@ public actor UDPEndpoint: ReactorActor {
 
   init(_ made: consuming DatagramSockets, _ configuration: Configuration, _ reactor: Reactor) {
     registration = Registration(on: reactor)
-    executor = registration
-    core = DatagramCore(made.sockets, isOnDevice: configuration.device != nil)
-    localAddresses = made.sockets.map(\.address)
-    families = AddressFamily.allCases.filter { family in made.sockets.contains { $0.kind.serves(family) } }
-    file = made.file
+    core = DatagramCore(made.sockets, isOnDevice: configuration.device != nil, file: made.file)
+    let families = AddressFamily.allCases.filter { family in made.sockets.contains { $0.kind.serves(family) } }
+    bound = (made.sockets.map(\.address), families)
+    counts = Counts(observer: reactor.observer)
     // Closing must be able to release these closures, because they may hold a reference to the endpoint.
     self.configuration = configuration.withoutClosures
-    receiveFilter = configuration.receiveFilter
-    sendFilter = configuration.sendFilter
+    filters = (configuration.receiveFilter, configuration.sendFilter)
     sends.queue.detachesReplies = !configuration.throwsUndeliverableReplies
     sends.queue.replyLimit = configuration.sendBudget / Self.budgetsPerReplyLimit
-    told = (reactor.observer, 0)
     registration.submissions.set(configuration.sendBudget)
     let (label, address) = (configuration.label, made.sockets.first?.address)
     identity.withLock {
@@ -140,14 +141,9 @@ public actor UDPEndpoint: ReactorActor {
     submit { $0.begin() }
   }
 
-  var memberships = Memberships()
-
-  /// The file to remove when the endpoint is closed. It is removed once, because afterwards another endpoint may use the path.
-  private var file: UnixSocketFile?
-
   deinit {
-    file?.remove()
-    executor.reactor.submit { [sockets = core.sockets, registration, searches] in
+    core.file?.remove()
+    registration.reactor.submit { [sockets = core.sockets, registration, searches] in
       searches.cancelAll()
       for socket in sockets { socket.registration.leave() }
       registration.leave()
@@ -178,9 +174,9 @@ public actor UDPEndpoint: ReactorActor {
   /// Whether the endpoint is connected to a peer.
   public nonisolated var isConnected: Bool { remoteAddress != nil }
   /// Whether the endpoint sends and receives IPv4 datagrams.
-  public nonisolated var isIPv4: Bool { remoteAddress?.isIPv4 ?? families.contains(.ipv4) }
+  public nonisolated var isIPv4: Bool { remoteAddress?.isIPv4 ?? bound.families.contains(.ipv4) }
   /// Whether the endpoint sends and receives IPv6 datagrams.
-  public nonisolated var isIPv6: Bool { remoteAddress?.isIPv6 ?? families.contains(.ipv6) }
+  public nonisolated var isIPv6: Bool { remoteAddress?.isIPv6 ?? bound.families.contains(.ipv6) }
   /// Whether the endpoint is closed. It is still `false` while ``closeAfterPendingSends(within:)`` waits.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
@@ -212,17 +208,17 @@ public actor UDPEndpoint: ReactorActor {
     if lifecycle.isClosed { return }
     beginClosing(limit)
     if lifecycle.isClosed || Task.isCancelled { return }
-    let waiter = closing.waiters.add(place)
+    let waiter = ending.waiters.add(place)
     let id = waiter.id
     await wait(for: waiter.suspension) {
-      submit { $0.closing.waiters.remove(id)?.resume(.failure(CancellationError())) }
+      submit { $0.ending.waiters.remove(id)?.resume(.failure(CancellationError())) }
     }
   }
 
   private func beginClosing(_ limit: Duration) {
     if lifecycle.closeRequested() {
       failReceives(EndpointLifecycle.closed.during("receive"))
-      closing.deadline = registration.arm(
+      ending.deadline = registration.arm(
         at: instant(registration.reactor.now, plus: limit.clampedNanoseconds), tag: DeadlineTag(.close))
     }
     recheckQueues()
@@ -232,16 +228,15 @@ public actor UDPEndpoint: ReactorActor {
 
   func recheckQueues() {
     if lifecycle.isClosing, sends.queue.isEmpty { end(EndpointLifecycle.closed) }
-    keepAlive = lifecycle.handles > 0 ? self : nil
+    ending.keepAlive = lifecycle.handles > 0 ? self : nil
   }
 
   func end(_ error: SocketError) {
     if !lifecycle.end(error) { return }
     tellDropped()
     counts.droppedAtEnd = dropped
-    receiveFilter = nil
-    sendFilter = nil
-    file.take()?.remove()
+    filters = (nil, nil)
+    core.file.take()?.remove()
     searches.cancelAll()
     searches = AddressSearches()
     for socket in core.sockets { socket.registration.leave() }
@@ -249,8 +244,8 @@ public actor UDPEndpoint: ReactorActor {
     counts.undelivered += UInt64(sends.queue.replies)
     for operation in sends.queue.removeAll() { finish(operation, .failure(error.during("send"))) }
     errorReports.end(error)
-    for deadline in [retry.take()?.key, closing.deadline.take()] { if let deadline { registration.disarm(deadline) } }
-    closing.waiters.resumeAll(.success(()))
+    for deadline in [retry.take()?.key, ending.deadline.take()] { if let deadline { registration.disarm(deadline) } }
+    ending.waiters.resumeAll(.success(()))
     recheckQueues()
     registration.leave()
   }
@@ -260,12 +255,12 @@ public actor UDPEndpoint: ReactorActor {
   }
 
   func tellDropped() {
-    guard let observer = told.observer else { return }
+    guard let observer = counts.observer else { return }
     let dropped = dropped
-    if dropped > told.dropped {
-      observer.datagramsDropped(dropped - told.dropped, at: ObservedConnection(id, identity.withLock { $0 }))
+    if dropped > counts.reportedDrops {
+      observer.datagramsDropped(dropped - counts.reportedDrops, at: ObservedConnection(id, identity.withLock { $0 }))
     }
-    told.dropped = dropped
+    counts.reportedDrops = dropped
   }
 
   func finish(_ operation: Operation, _ outcome: consuming Result<OperationOutcome, any Error>) {
@@ -299,7 +294,7 @@ extension UDPEndpoint: EventHandler {
     case .send: expireSend(tag.id)
     case .search: searchIsDue(tag.id)
     case .close:
-      closing.deadline = nil
+      ending.deadline = nil
       close()
     case .retry:
       retry = nil
