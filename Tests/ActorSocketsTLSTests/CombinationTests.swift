@@ -29,7 +29,7 @@ import Testing
     let line = server.enqueueRead(.until(.crlf))
     try peer.end.write(Array("QUIT\r\n".utf8))
     peer.finish()
-    try await peer.stream.write(peer.output())
+    try await peer.flush()
     #expect(try await line.value == Array("QUIT\r\n".utf8))
     try await within("the end is told", seconds: 10) { try await server.peerFinishedWriting() }
   }
@@ -38,9 +38,9 @@ import Testing
     let (peer, server) = try await up()
     let bytes = [UInt8](repeating: 1, count: 16_384)
     try peer.end.write(bytes)
-    try await peer.stream.write(peer.output())
+    try await peer.flush()
     peer.finish()
-    try await peer.stream.write(peer.output())
+    try await peer.flush()
     #expect(try await server.read(exactly: bytes.count) == bytes)
     try await within("the end is told", seconds: 10) { try await server.peerFinishedWriting() }
   }
@@ -52,7 +52,7 @@ import Testing
     let (peer, server) = try await up(on: reactor)
     let sent = [UInt8](repeating: 1, count: 200_000)
     let write = server.enqueueWrite(sent)
-    for _ in 0..<6_000 { peer.updateKey() }
+    for _ in 0..<6_000 { peer.end.updateKey() }
     let data = (0..<40_000).map { UInt8(truncatingIfNeeded: $0) }
     for start in stride(from: 0, to: data.count, by: 10_000) { try peer.end.write(Array(data[start..<start + 10_000])) }
     let flood = peer.stream.enqueueWrite(peer.output(), timeout: nil)
@@ -98,7 +98,7 @@ import Testing
     case .remote: await peer.stream.abort()
     case .byPeerThatSaidItsEnd:
       peer.finish()
-      try await peer.stream.write(peer.output())
+      try await peer.flush()
       await peer.stream.abort()
     case .local: await server.abort()
     }
@@ -120,7 +120,6 @@ import Testing
     #expect(try await server.closed.bytesUnsent > 0)
   }
 
-  /// Keeps a reactor's thread.
   private actor Blocker: ReactorActor {
     nonisolated let executor: ReactorExecutor
     init(_ reactor: Reactor) { executor = ReactorExecutor(reactor) }

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
@@ -6,12 +7,10 @@ import Testing
 /// Making a context reports a mistake in its configuration, with the file and the cause.
 @Suite struct ContextTests {
   private func error(_ change: (inout TLSConfiguration) throws -> Void) throws -> TLSError? {
-    var configuration = TLSConfiguration(trustRoots: [.certificates([try Made.identity.get().certificate])])
-    try change(&configuration)
-    do throws(TLSError) {
-      _ = try TLSContext(configuration)
+    do {
+      _ = try TLSContext.made(.init(trustRoots: [.certificates([Made.identity.get().certificate])]), nil, change)
       return nil
-    } catch {
+    } catch let error as TLSError {
       return error
     }
   }
@@ -26,13 +25,11 @@ import Testing
   @Test func `A file that is not there is named`() throws {
     let folder = try CertificateFolder()
     let path = folder("missing.pem")
+    let description = "TLS: \"\(path)\" cannot be read: No such file or directory"
     let trust = try error { $0.trustRoots = [.file(path)] }
-    #expect(trust?.code == .badFile)
-    #expect(trust?.description == "TLS: \"\(path)\" cannot be read: No such file or directory")
-    let identity = #expect(throws: TLSError.self) { try TLSIdentity(certificateFile: path) }
-    #expect(identity?.description == trust?.description)
-    let pkcs12 = #expect(throws: TLSError.self) { try TLSIdentity(pkcs12File: path) }
-    #expect(pkcs12?.description == trust?.description)
+    #expect(trust?.code == .badFile && trust?.description == description)
+    #expect(refused { try TLSIdentity(certificateFile: path) }?.description == description)
+    #expect(refused { try TLSIdentity(pkcs12File: path) }?.description == description)
     let directory = try error { $0.trustRoots = [.directory(path)] }
     #expect(directory?.description == "TLS: \"\(path)\" cannot be read as a directory: No such file or directory")
   }
@@ -69,13 +66,10 @@ import Testing
   func `Garbage in place of certificates is named`(text: String, clause: String) throws {
     let folder = try CertificateFolder()
     try folder.write("garbage.pem", text)
-    let trust = try error { $0.trustRoots = [.file(folder("garbage.pem"))] }
-    #expect(trust?.code == .badFile)
-    #expect(trust?.detail == "\"\(folder("garbage.pem"))\" \(clause)")
-    let identity = #expect(throws: TLSError.self) { try TLSIdentity(certificateFile: folder("garbage.pem")) }
-    #expect(identity?.detail == trust?.detail)
-    let bytes = #expect(throws: TLSError.self) { try TLSIdentity(certificates: Array(text.utf8)) }
-    #expect(bytes?.detail == "the bytes given \(clause)")
+    let detail = "\"\(folder("garbage.pem"))\" \(clause)"
+    refused(.badFile, detail) { try TLSContext(TLSConfiguration(trustRoots: [.file(folder("garbage.pem"))])) }
+    refused(nil, detail) { try TLSIdentity(certificateFile: folder("garbage.pem")) }
+    refused(nil, "the bytes given \(clause)") { try TLSIdentity(certificates: Array(text.utf8)) }
     #expect(try error { $0.trustRoots = [.pem(Array(text.utf8))] }?.code == .badFile)
     #expect(try error { $0.trustRoots = [.der(Array(text.utf8))] }?.code == .badFile)
   }
@@ -94,47 +88,35 @@ import Testing
     let folder = try CertificateFolder()
     let authority = try Authority(in: folder, "one")
     try authority.makeRoot("two")
-    let mismatch = #expect(throws: TLSError.self) {
-      try TLSIdentity(certificateFile: folder("one.pem"), keyFile: folder("two.key"))
+    func identity(_ certificate: String, _ key: String? = nil) throws -> TLSIdentity {
+      try TLSIdentity(certificateFile: folder(certificate), keyFile: key.map { folder($0) })
     }
-    #expect(mismatch?.code == .keyMismatch)
-    #expect(mismatch?.detail == "the private key of \"\(folder("two.key"))\" does not belong to the certificate")
-    #expect(mismatch?.certificate == "CN=one")
+    let mismatch = "the private key of \"\(folder("two.key"))\" does not belong to the certificate"
+    #expect(refused(.keyMismatch, mismatch) { try identity("one.pem", "two.key") }?.certificate == "CN=one")
     try folder.write("both.pem", folder.read("one.pem") + folder.read("two.pem"))
-    let order = #expect(throws: TLSError.self) {
-      try TLSIdentity(certificateFile: folder("both.pem"), keyFile: folder("two.key"))
-    }
-    #expect(order?.code == .keyMismatch)
+    let order = refused(.keyMismatch) { try identity("both.pem", "two.key") }
     #expect(
       order?.detail.hasSuffix("to the first certificate, but to number 2 of them, which has to be the first") ?? false)
-    let missing = #expect(throws: TLSError.self) { try TLSIdentity(certificateFile: folder("one.pem")) }
-    #expect(missing?.detail == "\"\(folder("one.pem"))\" has no private key")
-    let swapped = #expect(throws: TLSError.self) {
-      try TLSIdentity(certificateFile: folder("one.key"), keyFile: folder("one.pem"))
-    }
-    #expect(swapped?.detail == "\"\(folder("one.key"))\" has no certificate in PEM form")
+    refused(nil, "\"\(folder("one.pem"))\" has no private key") { try identity("one.pem") }
+    refused(nil, "\"\(folder("one.key"))\" has no certificate in PEM form") { try identity("one.key", "one.pem") }
     try folder.write("garbage", "garbage")
-    let garbage = #expect(throws: TLSError.self) {
-      try TLSIdentity(certificateFile: folder("one.pem"), keyFile: folder("garbage"))
+    refused(nil, "\"\(folder("garbage"))\" has no private key in PEM or DER form") {
+      try identity("one.pem", "garbage")
     }
-    #expect(garbage?.detail == "\"\(folder("garbage"))\" has no private key in PEM or DER form")
     try folder.write("torn.key", String(folder.text("one.key").dropLast(60)))
-    let torn = #expect(throws: TLSError.self) {
-      try TLSIdentity(certificateFile: folder("one.pem"), keyFile: folder("torn.key"))
+    refused(nil, "\"\(folder("torn.key"))\" has a private key that cannot be read") {
+      try identity("one.pem", "torn.key")
     }
-    #expect(torn?.detail == "\"\(folder("torn.key"))\" has a private key that cannot be read")
-    let pkcs12 = #expect(throws: TLSError.self) { try TLSIdentity(pkcs12File: folder("one.pem")) }
-    #expect(pkcs12?.detail == "\"\(folder("one.pem"))\" is no PKCS#12 file")
-    #expect(throws: TLSError.self) { try TLSIdentity(der: [], key: folder.read("one.key")) }
+    refused(nil, "\"\(folder("one.pem"))\" is no PKCS#12 file") { try TLSIdentity(pkcs12File: folder("one.pem")) }
+    refused { try TLSIdentity(der: [], key: folder.read("one.key")) }
   }
 
   @Test func `A key that is too weak to be shown is refused here, and not in a handshake`() throws {
     let folder = try CertificateFolder()
     try folder.openssl("req -x509 -newkey rsa:1024 -nodes -keyout weak.key -out weak.pem -subj /CN=weak")
-    let error = #expect(throws: TLSError.self) {
+    let error = refused(.weakCertificate) {
       try TLSIdentity(certificateFile: folder("weak.pem"), keyFile: folder("weak.key"))
     }
-    #expect(error?.code == .weakCertificate)
     #expect(error?.reason == "ee key too small")
   }
 
@@ -147,11 +129,9 @@ import Testing
     try folder.write("other.der", Made.other.get().certificate.der)
     try folder.write("README", "Nothing of interest")
     let client = try TLSContext(TLSConfiguration(trustRoots: [.directory(folder(""))]))
-    let ends = try TwoEnds(client: client, server: Made.server())
-    #expect(ends.handshake().client == nil)
-    let other = try TwoEnds(
+    _ = try TwoEnds.up(client: client, server: Made.server())
+    _ = try TwoEnds.up(
       client: client, server: Made.server { $0.identity = try Made.other.get() }, serverName: "other.example")
-    #expect(other.handshake().client == nil)
   }
 
   @Test func `A file that cannot be read or is too large is named`() throws {
@@ -170,11 +150,10 @@ import Testing
     let folder = try CertificateFolder()
     _ = try Authority(in: folder, "old")
     try folder.openssl("pkcs12 -export -legacy -inkey old.key -in old.pem -out old.p12 -passout pass:open")
-    let error = #expect(throws: TLSError.self) { try TLSIdentity(pkcs12File: folder("old.p12")) { "open" } }
-    #expect(error?.code == .badFile)
-    #expect(
-      error?.detail
-        == "\"\(folder("old.p12"))\" is encrypted with an algorithm that OpenSSL no longer supports; export it again")
+    refused(
+      .badFile,
+      "\"\(folder("old.p12"))\" is encrypted with an algorithm that OpenSSL no longer supports; export it again"
+    ) { try TLSIdentity(pkcs12File: folder("old.p12")) { "open" } }
   }
 
   // MARK: Trust
@@ -189,8 +168,7 @@ import Testing
     #expect(chosen == nil)
     // A server that asks its clients for no certificates needs no trust roots; as a client it needs them.
     let server = try Made.server { $0.trustRoots = [] }
-    let error = #expect(throws: TLSError.self) { try TwoEnds(client: server, server: server) }
-    #expect(error?.code == .noTrustRoots)
+    refused(.noTrustRoots) { try TwoEnds(client: server, server: server) }
   }
 
   @Test func `A system without roots says where they should be and how they get there`() async {
@@ -217,25 +195,20 @@ import Testing
       let server = try TLSContext(TLSConfiguration(identity: identity))
       unsafe setenv("SSL_CERT_DIR", "/nowhere", 1)
       unsafe setenv("SSL_CERT_FILE", folder("root.pem"), 1)
-      let byFile = try TwoEnds(client: TLSContext(), server: server)
-      #expect(byFile.handshake().client == nil)
+      _ = try TwoEnds.up(client: TLSContext(), server: server)
       unsafe setenv("SSL_CERT_FILE", "/nowhere", 1)
       unsafe setenv("SSL_CERT_DIR", folder(""), 1)
       try folder.openssl("rehash .")
-      let byDirectory = try TwoEnds(client: TLSContext(), server: server)
-      #expect(byDirectory.handshake().client == nil)
+      _ = try TwoEnds.up(client: TLSContext(), server: server)
     }
   }
 
   @Test(arguments: [0, 20, 31, 33])
-  func `A pin of another length is refused`(count: Int) throws {
+  func `A pin of another length is refused, and an empty list of pins`(count: Int) throws {
+    #expect(try error { $0.trustRoots = [.publicKeys([])] }?.code == .invalidConfiguration)
     let error = try error { $0.trustRoots = [.publicKeys([[UInt8](repeating: 1, count: count)])] }
     #expect(error?.code == .invalidConfiguration)
     #expect(error?.description.contains("32 bytes, and one of those given has \(count)") ?? false)
-  }
-
-  @Test func `An empty list of pins is refused`() throws {
-    #expect(try error { $0.trustRoots = [.publicKeys([])] }?.code == .invalidConfiguration)
   }
 
   // MARK: The rest
@@ -259,14 +232,13 @@ import Testing
     #expect(try error { $0.ciphers = .openSSL(list) } == nil)
   }
 
-  @Test(arguments: ["nonsense", "TLS_AES_128_GCM_SHA256:nonsense", "ECDHE-RSA-AES256-GCM-SHA384", ":", ""])
-  func `A suite that OpenSSL does not know is refused`(list: String) throws {
-    #expect(try error { $0.cipherSuites = list }?.code == .invalidConfiguration)
-  }
-
-  @Test(arguments: ["nonsense", "X25519:nonsense", "", ":"])
-  func `A group that OpenSSL does not know is refused`(list: String) throws {
-    #expect(try error { $0.groups = list }?.code == .invalidConfiguration)
+  @Test func `A suite or a group that OpenSSL does not know is refused`() throws {
+    for list in ["nonsense", "TLS_AES_128_GCM_SHA256:nonsense", "ECDHE-RSA-AES256-GCM-SHA384", ":", ""] {
+      #expect(try error { $0.cipherSuites = list }?.code == .invalidConfiguration, "\(list)")
+    }
+    for list in ["nonsense", "X25519:nonsense", "", ":"] {
+      #expect(try error { $0.groups = list }?.code == .invalidConfiguration, "\(list)")
+    }
   }
 
   @Test func `Names of protocols are neither empty nor too long`() throws {

@@ -7,7 +7,6 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// Files with certificates and keys that are pipes.
 @Suite struct FilePipeTests {
   private let folder: CertificateFolder
   private let identity: TLSIdentity
@@ -18,7 +17,6 @@ import Testing
     identity = try TLSIdentity(certificateFile: folder("it.pem"), keyFile: folder("it.key"))
   }
 
-  /// Makes a named pipe.
   private func makePipe(_ name: String) throws -> String {
     // SAFETY: the text is valid for the call.
     guard unsafe mkfifo(folder(name), 0o600) == 0 else { throw SystemError(call: "mkfifo", errno: errno) }

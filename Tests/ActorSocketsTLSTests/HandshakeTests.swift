@@ -1,20 +1,17 @@
-import COpenSSL
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
 
-/// Handshakes between contexts of ours, without sockets.
 @Suite struct HandshakeTests {
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `A certificate that is trusted makes a connection, which can be asked what it is`(version: TLSVersion) throws {
-    let ends = try TwoEnds(
+    let ends = try TwoEnds.up(
       client: Made.client {
         $0.minimumVersion = version
         // The group that OpenSSL prefers is not the same in all versions.
         $0.groups = "X25519:P-256"
       }, server: Made.server { $0.maximumVersion = version })
-    let errors = ends.handshake()
-    #expect(errors.client == nil && errors.server == nil)
     let (client, server) = (ends.client.session, ends.server.session)
     #expect(client.version == version && server.version == version)
     #expect(client.cipherSuite.hasPrefix("TLS_") && client.cipherSuite == server.cipherSuite)
@@ -30,18 +27,14 @@ import Testing
   @Test func `Two connections have two channel bindings`() throws {
     let (client, server) = (try Made.client(), try Made.server())
     let bindings = try (0..<2).map { _ in
-      let ends = try TwoEnds(client: client, server: server)
-      ends.handshake()
-      return ends.client.session.channelBinding
+      try TwoEnds.up(client: client, server: server).client.session.channelBinding
     }
     #expect(bindings[0] != nil && bindings[0] != bindings[1])
   }
 
   @Test(arguments: ["EXAMPLE.org", "example.org.", "www.example.org", "192.0.2.1", "::1", "0:0:0:0:0:0:0:1"])
   func `A name that the certificate is for is accepted`(name: String) throws {
-    let ends = try TwoEnds(client: Made.client(), server: Made.server(), serverName: name)
-    let errors = ends.handshake()
-    #expect(errors.client == nil && errors.server == nil)
+    let ends = try TwoEnds.up(client: Made.client(), server: Made.server(), serverName: name)
     // Addresses are not sent (RFC 6066, section 3).
     let isHost = name.contains("org")
     #expect((ends.server.session.serverName != nil) == isHost)
@@ -60,10 +53,8 @@ import Testing
   }
 
   @Test func `Without verification anything goes, and the verdict says what was wrong`() throws {
-    let ends = try TwoEnds(
+    let ends = try TwoEnds.up(
       client: Made.client { $0.verification = .dangerouslyNone }, server: Made.server(), serverName: "example.com")
-    let errors = ends.handshake()
-    #expect(errors.client == nil && errors.server == nil)
     #expect(ends.client.session.verdict.error?.code == .nameMismatch)
     // The name is sent all the same.
     #expect(ends.server.session.serverName == "example.com")
@@ -92,16 +83,14 @@ import Testing
   }
 
   @Test func `The server's order of ciphers counts`() throws {
-    let ends = try TwoEnds(
+    let ends = try TwoEnds.up(
       client: Made.client { $0.cipherSuites = "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256" },
       server: Made.server { $0.cipherSuites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384" })
-    ends.handshake()
     #expect(ends.client.session.cipherSuite == "TLS_AES_128_GCM_SHA256")
   }
 
   @Test func `Groups are those of the configuration`() throws {
-    let ends = try TwoEnds(client: Made.client { $0.groups = "P-384" }, server: Made.server())
-    ends.handshake()
+    let ends = try TwoEnds.up(client: Made.client { $0.groups = "P-384" }, server: Made.server())
     #expect(ends.client.session.group == "secp384r1")
     let refused = try TwoEnds(
       client: Made.client { $0.groups = "P-384" }, server: Made.server { $0.groups = "X25519:P-256" })
@@ -109,24 +98,10 @@ import Testing
   }
 
   @Test func `The lines of a key log are those of the format`() throws {
-    let lines = Locked<[String]>([])
-    let ends = try TwoEnds(
-      client: Made.client { $0.keyLog = { line in lines.withLock { $0.append(line) } } }, server: Made.server())
-    ends.handshake()
-    let labels = Set(lines.withLock { $0 }.compactMap { $0.split(separator: " ").first })
+    let lines = Notes<String>()
+    _ = try TwoEnds.up(client: Made.client { $0.keyLog = { lines.add($0) } }, server: Made.server())
+    let labels = Set(lines.all.compactMap { $0.split(separator: " ").first })
     #expect(labels.contains("CLIENT_HANDSHAKE_TRAFFIC_SECRET") && labels.contains("SERVER_TRAFFIC_SECRET_0"))
-    #expect(lines.withLock { $0 }.allSatisfy { $0.split(separator: " ").count == 3 })
-  }
-
-  @Test func `Input that is not TLS is reported as such`() throws {
-    let ends = try TwoEnds(client: Made.client(), server: Made.server())
-    let http = Array("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".utf8)
-    unsafe BIO_write(SSL_get_wbio(ends.client.ssl), http, Int32(http.count))
-    guard case .failed(let error) = ends.server.handshake() else {
-      Issue.record("the server goes on")
-      return
-    }
-    #expect(error.code == .notTLS)
-    #expect(error.reason == "http request")
+    #expect(lines.all.allSatisfy { $0.split(separator: " ").count == 3 })
   }
 }

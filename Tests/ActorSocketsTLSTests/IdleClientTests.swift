@@ -7,9 +7,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// What clients cost a server while their handshakes have not begun, or do not go on.
-@Suite struct IdleClientTests {
-  /// What a client has sent when it stops.
+@Suite(.endsInTime) struct IdleClientTests {
   enum Sent: String, CaseIterable, CustomTestStringConvertible {
     case nothing, oneByte
     case helloWithoutItsLastByte
@@ -41,9 +39,7 @@ import Testing
     }
 
     func bytes(of client: TLSContext) throws -> [UInt8] {
-      let end = try EngineEnd(client, .client(serverName: "server.test"))
-      end.take([])
-      let hello = end.takeOutput()
+      let hello = try EngineEnd.hello(of: client)
       switch self {
       case .nothing: return []
       case .oneByte: return [22]
@@ -154,33 +150,27 @@ import Testing
   func `A hello is taken from wherever it was cut, also as the bytes from before the handshake`(
     first: Int, carrier: CarrierKind
   ) async throws {
-    try await within("both have talked") {
-      for isEarly in [false, true] {
-        let pair = try await carrier.pair()
-        let engine = try EngineEnd(Contexts.client(), .client(serverName: "server.test"))
-        engine.take([])
-        let hello = engine.takeOutput()
-        if isEarly {
-          // Both are read together.
-          try await pair.client.write(Array("go\n".utf8) + hello.prefix(first))
-          _ = try await pair.server.read(until: .lf)
-        }
-        let server = pair.server.startTLS(
-          try Contexts.server(), as: .server, bufferedBytes: isEarly ? .asHandshake : .refused)
-        #expect(await server.state == .connecting && !"\(server)".isEmpty)
-        if !isEarly { try await pair.client.write(Array(hello.prefix(first))) }
-        for byte in hello.dropFirst(first) { try await pair.client.write([byte]) }
-        while !engine.isUp {
-          engine.take(try #require(await pair.client.read()))
-          try await pair.client.write(engine.takeOutput())
-        }
-        engine.send(pattern(1_000))
-        try await pair.client.write(engine.takeOutput())
-        #expect(try await server.read(exactly: 1_000) == pattern(1_000))
-        #expect(try await server.session.serverName == "server.test")
-        await server.abort()
-        await pair.client.abort()
+    for isEarly in [false, true] {
+      let pair = try await carrier.pair()
+      let engine = try EngineEnd(greeting: Contexts.client())
+      let hello = engine.takeOutput()
+      if isEarly {
+        // Both are read together.
+        try await pair.client.write(Array("go\n".utf8) + hello.prefix(first))
+        _ = try await pair.server.read(until: .lf)
       }
+      let server = pair.server.startTLS(
+        try Contexts.server(), as: .server, bufferedBytes: isEarly ? .asHandshake : .refused)
+      #expect(await server.state == .connecting && !"\(server)".isEmpty)
+      if !isEarly { try await pair.client.write(Array(hello.prefix(first))) }
+      for byte in hello.dropFirst(first) { try await pair.client.write([byte]) }
+      try await engine.handshake(over: pair.client)
+      engine.send(pattern(1_000))
+      try await pair.client.write(engine.takeOutput())
+      #expect(try await server.read(exactly: 1_000) == pattern(1_000))
+      #expect(try await server.session.serverName == "server.test")
+      await server.abort()
+      await pair.client.abort()
     }
   }
 
@@ -188,22 +178,20 @@ import Testing
   func `A client that ends or is reset before its hello is complete is one that closed during the handshake`(
     count: Int, carrier: CarrierKind
   ) async throws {
-    try await within("it is over") {
-      for aborts in [false, true] {
-        let pair = try await carrier.pair()
-        let server = pair.server.startTLS(try Contexts.server(), as: .server)
-        let hello = try Sent.hello.bytes(of: Contexts.client())
-        try await pair.client.write(Array(hello.prefix(count)))
-        if aborts { await pair.client.abort() } else { try await pair.client.finishWriting() }
-        // A unix socket has no reset.
-        if aborts, carrier != .unix {
-          await expectError(.connectionReset) { try await server.handshake() }
-        } else {
-          await expectTLSError(.closedDuringHandshake) { try await server.handshake() }
-          if !aborts { #expect(try await pair.client.readToEnd().isEmpty) }
-        }
-        await pair.client.abort()
+    for aborts in [false, true] {
+      let pair = try await carrier.pair()
+      let server = pair.server.startTLS(try Contexts.server(), as: .server)
+      let hello = try Sent.hello.bytes(of: Contexts.client())
+      try await pair.client.write(Array(hello.prefix(count)))
+      if aborts { await pair.client.abort() } else { try await pair.client.finishWriting() }
+      // A unix socket has no reset.
+      if aborts, carrier != .unix {
+        await expectError(.connectionReset) { try await server.handshake() }
+      } else {
+        await expectTLSError(.closedDuringHandshake) { try await server.handshake() }
+        if !aborts { #expect(try await pair.client.readToEnd().isEmpty) }
       }
+      await pair.client.abort()
     }
   }
 
@@ -211,53 +199,49 @@ import Testing
   func `A hello that is too large is refused with an alert, the second one too`(
     isSecond: Bool, carrier: CarrierKind
   ) async throws {
-    try await within("it is over") {
-      let pair = try await carrier.pair()
-      let context = try Contexts.server { $0.groups = isSecond ? "P-256" : nil }
-      let server = pair.server.startTLS(context, as: .server)
-      let client = try Contexts.client { $0.groups = "P-384:P-256" }
-      if isSecond {
-        // The first byte of the second hello comes with the first one.
-        try await pair.client.write(Sent.hello.bytes(of: client) + Sent.announcement.bytes(of: client).prefix(1))
-        // The request for a second hello, and a change of the cipher.
-        #expect(try await pair.client.read(exactly: 6).last == 2)
-      }
-      try await pair.client.write(Array(Sent.announcement.bytes(of: client).dropFirst(isSecond ? 1 : 0)))
-      let error = await expectTLSError(.protocolError) { try await server.handshake() }
-      #expect(error.isCausedByPeer && error.alert == "illegal_parameter", "\(error)")
-      #expect(error.description.contains("16384"))
-      #expect(try await pair.client.readToEnd().suffix(7) == [21, 3, 3, 0, 2, 2, 47])
-      await pair.client.close()
+    let pair = try await carrier.pair()
+    let context = try Contexts.server { $0.groups = isSecond ? "P-256" : nil }
+    let server = pair.server.startTLS(context, as: .server)
+    let client = try Contexts.client { $0.groups = "P-384:P-256" }
+    if isSecond {
+      // The first byte of the second hello comes with the first one.
+      try await pair.client.write(Sent.hello.bytes(of: client) + Sent.announcement.bytes(of: client).prefix(1))
+      // The request for a second hello, and a change of the cipher.
+      #expect(try await pair.client.read(exactly: 6).last == 2)
     }
+    try await pair.client.write(Array(Sent.announcement.bytes(of: client).dropFirst(isSecond ? 1 : 0)))
+    let error = await expectTLSError(.protocolError) { try await server.handshake() }
+    #expect(error.isCausedByPeer && error.alert == "illegal_parameter", "\(error)")
+    #expect(error.description.contains("16384"))
+    #expect(try await pair.client.readToEnd().suffix(7) == [21, 3, 3, 0, 2, 2, 47])
+    await pair.client.close()
   }
 
   @Test(arguments: NoHello.allCases, CarrierKind.allCases)
   func `A client that sends something else than a hello is refused at once, and does not wait for the time-out`(
     sent: NoHello, carrier: CarrierKind
   ) async throws {
-    try await within("it is over") {
-      for isSecond in [false, true] {
-        let pair = try await carrier.pair()
-        let context = try Contexts.server {
-          $0.groups = isSecond ? "P-256" : nil
-          $0.handshakeTimeout = .seconds(1_000)
-        }
-        let server = pair.server.startTLS(context, as: .server)
-        if isSecond {
-          let client = try Contexts.client { $0.groups = "P-384:P-256" }
-          try await pair.client.write(Sent.hello.bytes(of: client))
-        }
-        // Behind bytes that may precede a second hello, the client announces one that is too large.
-        let isPassedOver = isSecond && sent.mayPrecedeSecondHello
-        try await pair.client.write(sent.bytes + (isPassedOver ? [22, 3, 3, 0, 4, 1, 2, 0, 0] : []))
-        let error = await #expect(throws: TLSError.self) { try await server.handshake() }
-        #expect([.protocolError, .notTLS].contains(error?.code) && error?.isCausedByPeer == true, "\(error as Any)")
-        let alert = try await pair.client.readToEnd().suffix(7)
-        // OpenSSL sends no alert to a client that does not speak TLS.
-        let hasAlert = sent != .otherVersion || isSecond
-        #expect(!hasAlert || alert.first == 21 && alert.dropLast().last == 2, "\(alert)")
-        await pair.client.close()
+    for isSecond in [false, true] {
+      let pair = try await carrier.pair()
+      let context = try Contexts.server {
+        $0.groups = isSecond ? "P-256" : nil
+        $0.handshakeTimeout = .seconds(1_000)
       }
+      let server = pair.server.startTLS(context, as: .server)
+      if isSecond {
+        let client = try Contexts.client { $0.groups = "P-384:P-256" }
+        try await pair.client.write(Sent.hello.bytes(of: client))
+      }
+      // Behind bytes that may precede a second hello, the client announces one that is too large.
+      let isPassedOver = isSecond && sent.mayPrecedeSecondHello
+      try await pair.client.write(sent.bytes + (isPassedOver ? [22, 3, 3, 0, 4, 1, 2, 0, 0] : []))
+      let error = await #expect(throws: TLSError.self) { try await server.handshake() }
+      #expect([.protocolError, .notTLS].contains(error?.code) && error?.isCausedByPeer == true, "\(error as Any)")
+      let alert = try await pair.client.readToEnd().suffix(7)
+      // OpenSSL sends no alert to a client that does not speak TLS.
+      let hasAlert = sent != .otherVersion || isSecond
+      #expect(!hasAlert || alert.first == 21 && alert.dropLast().last == 2, "\(alert)")
+      await pair.client.close()
     }
   }
 
@@ -265,46 +249,41 @@ import Testing
   func `An announcement in the last record of a hello that is answered with a request for another is refused`(
     carrier: CarrierKind
   ) async throws {
-    try await within("it is over") {
-      let pair = try await carrier.pair()
-      let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
-      let hello = try Sent.hello.bytes(of: Contexts.client { $0.groups = "P-384:P-256" })
-      try await pair.client.write(handshakeRecords(of: hello[5...] + [1, 2, 0, 0], size: 16_384))
-      await expectTLSError(.protocolError) { try await server.handshake() }
-      #expect(try await pair.client.readToEnd().suffix(7) == [21, 3, 3, 0, 2, 2, 10])
-      await pair.client.close()
-    }
+    let pair = try await carrier.pair()
+    let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
+    let hello = try Sent.hello.bytes(of: Contexts.client { $0.groups = "P-384:P-256" })
+    try await pair.client.write(handshakeRecords(of: hello[5...] + [1, 2, 0, 0], size: 16_384))
+    await expectTLSError(.protocolError) { try await server.handshake() }
+    #expect(try await pair.client.readToEnd().suffix(7) == [21, 3, 3, 0, 2, 2, 10])
+    await pair.client.close()
   }
 
   @Test(arguments: CarrierKind.allCases)
   func `A client that has filled a record with early data may send a long second hello`(
     carrier: CarrierKind
   ) async throws {
-    try await within("the server has answered both") {
-      let pair = try await carrier.pair()
-      let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
-      let client = try Contexts.client {
-        $0.groups = "P-384:P-256"
-        $0.applicationProtocols = (0..<8).map { "\($0)" + String(repeating: "x", count: 200) }
-      }
-      let engine = try EngineEnd(client, .client(serverName: "server.test"))
-      engine.take([])
-      let early = [23, 3, 3, 0x40, 0] + pattern(16_384)
-      try await pair.client.write(Self.offeringEarlyData(engine.takeOutput()) + early)
-      func nextRecord() async throws -> [UInt8] {
-        let header = try await pair.client.read(exactly: 5)
-        return try await header + pair.client.read(exactly: Int(header[3]) << 8 | Int(header[4]))
-      }
-      // The request for a second hello, and a change of the cipher.
-      engine.take(try await nextRecord() + nextRecord())
-      let second = engine.takeOutput()
-      #expect(second.count > ClientHello.recordLimit - early.count)
-      try await pair.client.write(second)
-      // The server's own hello, and not an alert. The client cannot go on: its first hello was changed on the way.
-      #expect(try await nextRecord().prefix(6) == [22, 3, 3, 0, 0x9b, 2])
-      await server.abort()
-      await pair.client.abort()
+    let pair = try await carrier.pair()
+    let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
+    let client = try Contexts.client {
+      $0.groups = "P-384:P-256"
+      $0.applicationProtocols = (0..<8).map { "\($0)" + String(repeating: "x", count: 200) }
     }
+    let engine = try EngineEnd(greeting: client)
+    let early = [23, 3, 3, 0x40, 0] + pattern(16_384)
+    try await pair.client.write(Self.offeringEarlyData(engine.takeOutput()) + early)
+    func nextRecord() async throws -> [UInt8] {
+      let header = try await pair.client.read(exactly: 5)
+      return try await header + pair.client.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+    }
+    // The request for a second hello, and a change of the cipher.
+    engine.take(try await nextRecord() + nextRecord())
+    let second = engine.takeOutput()
+    #expect(second.count > ClientHello.recordLimit - early.count)
+    try await pair.client.write(second)
+    // The server's own hello, and not an alert. The client cannot go on: its first hello was changed on the way.
+    #expect(try await nextRecord().prefix(6) == [22, 3, 3, 0, 0x9b, 2])
+    await server.abort()
+    await pair.client.abort()
   }
 
   /// Adds an offer of early data to a hello, with a ticket that the server does not know.
@@ -324,24 +303,20 @@ import Testing
   }
 
   @Test func `A client whose first group is refused sends a second hello and is served`() async throws {
-    try await within("both have talked") {
-      let pair = try await CarrierKind.tcp.pair()
-      let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
-      let client = pair.client.startTLS(
-        try Contexts.client { $0.groups = "P-384:P-256" }, as: .client(serverName: "server.test"))
-      try await client.write(pattern(100))
-      #expect(try await server.read(exactly: 100) == pattern(100))
-      #expect(try await server.session.group == "secp256r1")
-      await close(client, server)
-    }
+    let pair = try await CarrierKind.tcp.pair()
+    let server = pair.server.startTLS(try Contexts.server { $0.groups = "P-256" }, as: .server)
+    let client = pair.client.startTLS(
+      try Contexts.client { $0.groups = "P-384:P-256" }, as: .client(serverName: "server.test"))
+    try await client.write(pattern(100))
+    #expect(try await server.read(exactly: 100) == pattern(100))
+    #expect(try await server.session.group == "secp256r1")
+    await close(client, server)
   }
 
   @Test func `A server without a certificate says so before its client sends anything`() async throws {
-    try await within("it has failed") {
-      let pair = try await CarrierKind.inMemory.pair()
-      let server = pair.server.startTLS(try Contexts.client(), as: .server)
-      await expectTLSError(.noIdentity) { try await server.handshake() }
-      await pair.client.abort()
-    }
+    let pair = try await CarrierKind.inMemory.pair()
+    let server = pair.server.startTLS(try Contexts.client(), as: .server)
+    await expectTLSError(.noIdentity) { try await server.handshake() }
+    await pair.client.abort()
   }
 }

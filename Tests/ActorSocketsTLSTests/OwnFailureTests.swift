@@ -72,7 +72,7 @@ import Testing
     let ends = try TwoEnds(
       client: Made.client { $0.limit(to: version) }, server: Made.server { $0.clientCertificates = .optional })
     for number in 0..<64 {
-      let root = try LongNames.certificate(bytes: 1_200, number: number)
+      let root = try TLSLimitPeers.certificate(bytes: 1_200, number: number)
       // SAFETY: both live during the call, which copies the name.
       unsafe SSL_add_client_CA(ends.server.ssl, root.certificate.pointer)
     }
@@ -85,10 +85,7 @@ import Testing
 
   /// A client's certificate that has about this many bytes and signs itself.
   private static func certificate(bytes: Int) throws -> TLSIdentity {
-    let folder = try CertificateFolder()
-    let authority = Authority(in: folder)
-    try authority.makeRoot("big", extensions: "1.2.3.4.5=ASN1:UTF8String:" + String(repeating: "a", count: bytes))
-    return try TLSIdentity(certificateFile: folder("big.pem"), keyFile: folder("big.key"))
+    try TLSLimitPeers.identity(text: String(repeating: "a", count: bytes))
   }
 
   @Test(arguments: [1_000, 11_000, 20_000, 60_000, 66_000, 95_000], TLSVersion.both)
@@ -141,46 +138,18 @@ import Testing
     roots: (count: Int, bytes: Int), version: TLSVersion
   ) throws {
     let own = try Identities.client.get()
-    let others = try (0..<roots.count).map { try LongNames.certificate(bytes: roots.bytes, number: $0) }
+    let others = try (0..<roots.count).map { try TLSLimitPeers.certificate(bytes: roots.bytes, number: $0) }
     for withSystem in [false, true] {
       let server = try Made.server {
         $0.trustRoots = [.certificates([own.certificate] + others)] + (withSystem ? [.system] : [])
         $0.clientCertificates = .required
         $0.limit(to: version)
       }
-      let ends = try TwoEnds(client: Made.client { $0.identity = own }, server: server)
-      let errors = ends.handshake()
-      #expect(errors.client == nil && errors.server == nil, "\(errors)")
+      let ends = try TwoEnds.up(client: Made.client { $0.identity = own }, server: server)
       // SAFETY: the list belongs to the connection.
       let named = max(0, Int(unsafe OPENSSL_sk_num(SSL_get0_peer_CA_list(ends.client.ssl))))
       let areAll = roots.count < ContextSettings.mostNamedRoots && roots.count * roots.bytes < 16_000 && !withSystem
       #expect(named == (areAll ? roots.count + 1 : 0))
     }
-  }
-}
-
-/// Certificates with long names.
-private enum LongNames {
-  /// Makes a certificate that signs itself, whose subject has at least this many bytes.
-  static func certificate(bytes: Int, number: Int) throws -> TLSCertificate {
-    let key = try Identities.client.get().key
-    // SAFETY: the certificate gets an owner at once, and the name is freed here after it was copied.
-    let certificate = try unsafe Certificate(owning: X509_new())
-    let pointer = unsafe certificate.pointer
-    let name = unsafe X509_NAME_new()
-    defer { unsafe X509_NAME_free(name) }
-    for index in 0...(bytes / 70) {
-      let text = Array("\(number).\(index).\(String(repeating: "x", count: min(50, bytes)))".utf8)
-      unsafe X509_NAME_add_entry_by_NID(name, NID_organizationName, MBSTRING_ASC, text, Int32(text.count), -1, 0)
-    }
-    unsafe X509_set_version(pointer, 2)
-    unsafe ASN1_INTEGER_set(X509_get_serialNumber(pointer), number + 1)
-    unsafe X509_gmtime_adj(X509_getm_notBefore(pointer), -3_600)
-    unsafe X509_gmtime_adj(X509_getm_notAfter(pointer), 3_600)
-    unsafe X509_set_subject_name(pointer, name)
-    unsafe X509_set_issuer_name(pointer, name)
-    unsafe X509_set_pubkey(pointer, key.pointer)
-    unsafe X509_sign(pointer, key.pointer, EVP_sha256())
-    return TLSCertificate(certificate)
   }
 }

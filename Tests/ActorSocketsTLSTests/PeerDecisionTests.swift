@@ -1,10 +1,10 @@
 import COpenSSL
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
 
-/// Decisions of the program's about a peer, and certificates of clients.
 @Suite struct PeerDecisionTests {
   struct Refusal: Error {}
 
@@ -12,7 +12,7 @@ import Testing
     configuration.verification = .custom { _ in false }
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `A client stops before anything is sent until the program has decided`(version: TLSVersion) throws {
     let ends = try TwoEnds(
       client: Made.client {
@@ -31,7 +31,7 @@ import Testing
     #expect(ends.client.session.verdict.error?.code == .nameMismatch)
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `What the program refuses ends the handshake with its error and an alert`(version: TLSVersion) throws {
     let ends = try TwoEnds(
       client: Made.client {
@@ -48,21 +48,19 @@ import Testing
   }
 
   @Test func `A server finishes the handshake and leaves the question`() throws {
-    let ends = try TwoEnds(
+    let ends = try TwoEnds.up(
       client: Made.client { $0.identity = try Made.client.get() },
       server: Made.server {
         Self.asks(&$0)
         $0.clientCertificates = .required
       })
-    let errors = ends.handshake()
-    #expect(errors.client == nil && errors.server == nil)
     #expect(try ends.server.state.peerToVerify?.certificates == [Made.client.get().certificate])
     #expect(ends.server.state.peerToVerify?.verdict.error?.code == .selfSigned)
     // A client that is refused later must not have a ticket with which it gets in.
     #expect(ends.client.state.context.sessions.count == 0)
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `A client's certificate is verified`(version: TLSVersion) throws {
     for isTrusted in [true, false] {
       let root = isTrusted ? try Made.client.get().certificate : try Made.other.get().certificate
@@ -87,7 +85,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `A client without a certificate is served if it may be`(version: TLSVersion) throws {
     for isRequired in [false, true] {
       let ends = try TwoEnds(

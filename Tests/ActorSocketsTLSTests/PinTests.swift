@@ -1,8 +1,8 @@
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
 
-/// Pinned public keys, with roots and without.
 @Suite struct PinTests {
   /// root → middle → leaf, which is for www.example.org; and another leaf for the same key that is too old.
   private static let files = Result {

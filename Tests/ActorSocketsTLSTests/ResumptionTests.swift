@@ -5,19 +5,15 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// Sessions that are resumed, and those that must not be.
 @Suite struct ResumptionTests {
   private func connect(
     _ client: TLSContext, _ server: TLSContext, _ name: String = "example.org",
     decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .success(()) }
   ) throws -> TwoEnds {
-    let ends = try TwoEnds(client: client, server: server, serverName: name)
-    let errors = ends.handshake(decide: decide)
-    #expect(errors.client == nil && errors.server == nil)
-    return ends
+    try .up(client: client, server: server, serverName: name, decide: decide)
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `The second connection resumes, and knows of the peer what the first did`(version: TLSVersion) throws {
     let client = try Made.client {
       $0.maximumVersion = version
@@ -36,7 +32,7 @@ import Testing
     #expect(ends.server.session.serverName == "example.org")
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `A session is for the name that it was made for`(version: TLSVersion) throws {
     let (client, server) = (try Made.client { $0.maximumVersion = version }, try Made.server())
     _ = try connect(client, server)
@@ -57,7 +53,6 @@ import Testing
     #expect(third.client.session.isResumed && self.ticket(of: third.client) != ticket)
   }
 
-  /// The ticket that an end would use next.
   private func ticket(of end: End) -> [UInt8] {
     var bytes: UnsafePointer<UInt8>?
     var count = 0
@@ -76,7 +71,7 @@ import Testing
     #expect(ends.client.session.isResumed)
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `Resuming goes on: a connection that was resumed leaves a session for the next`(version: TLSVersion) throws {
     let (client, server) = (try Made.client { $0.maximumVersion = version }, try Made.server())
     _ = try connect(client, server)
@@ -90,7 +85,7 @@ import Testing
     #expect(client.sessions.count == 0)
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `A client's program is asked once, and what it refused is not resumed`(version: TLSVersion) throws {
     let server = try Made.server()
     let client = try Made.client {
@@ -121,7 +116,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `A server that does not resume makes full handshakes`(version: TLSVersion) throws {
     let client = try Made.client { $0.maximumVersion = version }
     let server = try Made.server { $0.allowsResumption = false }
@@ -135,7 +130,7 @@ import Testing
     #expect(client.sessions.count == 0)
   }
 
-  @Test(arguments: [TLSVersion.v12, .v13])
+  @Test(arguments: TLSVersion.both)
   func `A ticket of another context is no use`(version: TLSVersion) throws {
     let client = try Made.client { $0.maximumVersion = version }
     _ = try connect(client, Made.server())
@@ -204,5 +199,16 @@ import Testing
     #expect(client.sessions.count <= 5)
     #expect(try connect(client, server, "host9.example.org").client.session.isResumed)
     #expect(try !connect(client, server, "host0.example.org").client.session.isResumed)
+  }
+
+  @Test(arguments: 1...5)
+  func `A small store keeps as many sessions of one server as its limit says`(limit: Int) throws {
+    let sessions = ClientSessions(limit: limit, lifetime: .seconds(100))
+    let session = try TLSLimitPeers.session()
+    for _ in 0..<10 {
+      sessions.add(session, for: .host("host.test"), at: 0)
+      #expect((1...limit).contains(sessions.count))
+    }
+    #expect(sessions.count == min(limit, 4))
   }
 }

@@ -8,8 +8,7 @@ import Testing
 @testable import ActorSockets
 @testable import ActorSocketsTLS
 
-/// What a server of encrypted connections does when it stops, and when a handler fails.
-@Suite struct SecureServeTests {
+@Suite(.endsInTime) struct SecureServeTests {
   /// A server that answers lines, on manual time, so that nothing here ends because a drain is over.
   private struct Scene {
     let time = ManualTime()
@@ -24,17 +23,14 @@ import Testing
       serving = Task {
         try await listener.serve(tls: context, .init(drain: .within(.seconds(100), idleReads: idleReads))) {
           connection in
-          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+          try await connection.echoLines()
         }
       }
       server = try RawPeer(Contexts.client(version), to: listener.localAddresses[0].port ?? 0)
       try await server.handshake()
     }
 
-    func send(_ text: String) throws {
-      server.engine.send(Array(text.utf8))
-      try server.flush()
-    }
+    func send(_ text: String) throws { try server.send(Array(text.utf8)) }
 
     func expectLine(_ text: String) async throws {
       while server.engine.received.count < text.utf8.count { try await server.receive() }
@@ -48,7 +44,7 @@ import Testing
     }
 
     func expectCleanEnd() async throws {
-      while !server.engine.hasEnded, server.engine.failure == nil { try await server.receive() }
+      try await server.receiveToEnd()
       #expect(server.engine.hasEnded && server.engine.failure == nil && server.engine.received == [])
       server.socket.close()
       let report = try await serving.value
@@ -60,123 +56,109 @@ import Testing
   func `A handler that waits for the next line returns, and the client gets close_notify`(
     version: TLSVersion
   ) async throws {
-    try await within("the drain ends") {
-      let scene = try await Scene(version)
-      try scene.send("hello\n")
-      try await scene.expectLine("hello\n")
-      await scene.beginDraining()
-      try await scene.expectCleanEnd()
-    }
+    let scene = try await Scene(version)
+    try scene.send("hello\n")
+    try await scene.expectLine("hello\n")
+    await scene.beginDraining()
+    try await scene.expectCleanEnd()
   }
 
   @Test func `Clients that do not close hold up no others of a server at its limit`() async throws {
-    try await within("all are answered") {
-      let time = ManualTime()
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
-      let context = try Contexts.server()
-      let serving = Task {
-        try await listener.serve(tls: context, .init(limits: .init(connections: 1), drain: .within(.seconds(100)))) {
-          try await $0.write(utf8: "answer\n")
-        }
+    let time = ManualTime()
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: time.reactor)
+    let context = try Contexts.server()
+    let serving = Task {
+      try await listener.serve(tls: context, .init(limits: .init(connections: 1), drain: .within(.seconds(100)))) {
+        try await $0.write(utf8: "answer\n")
       }
-      var clients: [RawPeer] = []
-      for _ in 0..<10 {
-        let client = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
-        try await client.handshake()
-        while !client.engine.hasEnded { try await client.receive() }
-        #expect(client.engine.received == Array("answer\n".utf8))
-        clients.append(client)
-      }
-      try await eventually("all linger") { await listener.server.lingering.count == 10 }
-      serving.cancel()
-      await expectError(.closed) { _ = try await listener.accept() }
-      await time.advance(by: .milliseconds(500))
-      #expect(try await serving.value.finished == 10)
     }
+    var clients: [RawPeer] = []
+    for _ in 0..<10 {
+      let client = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
+      try await client.handshake()
+      while !client.engine.hasEnded { try await client.receive() }
+      #expect(client.engine.received == Array("answer\n".utf8))
+      clients.append(client)
+    }
+    try await eventually("all linger") { await listener.server.lingering.count == 10 }
+    serving.cancel()
+    await expectError(.closed) { _ = try await listener.accept() }
+    await time.advance(by: .milliseconds(500))
+    #expect(try await serving.value.finished == 10)
   }
 
   @Test(arguments: TLSVersion.both)
   func `A record that has begun to arrive is served`(version: TLSVersion) async throws {
-    try await within("the drain ends") {
-      for length in [1, 5, 6, 20] {
-        let scene = try await Scene(version)
-        try scene.send("hello\n")
-        try await scene.expectLine("hello\n")
-        scene.server.engine.send(Array("late\n".utf8))
-        let record = scene.server.engine.takeOutput()
-        // While the reactor stands still, the drain and the first part of the record come.
-        try await scene.time.reactor.whileBlocked {
-          try scene.server.socket.send(Array(record.prefix(length)))
-          scene.serving.cancel()
-        }
-        await expectError(.closed) { _ = try await scene.listener.accept() }
-        try scene.server.socket.send(Array(record.dropFirst(length)))
-        try await scene.expectLine("late\n")
-        try await scene.expectCleanEnd()
+    for length in [1, 5, 6, 20] {
+      let scene = try await Scene(version)
+      try scene.send("hello\n")
+      try await scene.expectLine("hello\n")
+      scene.server.engine.send(Array("late\n".utf8))
+      let record = scene.server.engine.takeOutput()
+      // While the reactor stands still, the drain and the first part of the record come.
+      try await scene.time.reactor.whileBlocked {
+        try scene.server.socket.send(Array(record.prefix(length)))
+        scene.serving.cancel()
       }
+      await expectError(.closed) { _ = try await scene.listener.accept() }
+      try scene.server.socket.send(Array(record.dropFirst(length)))
+      try await scene.expectLine("late\n")
+      try await scene.expectCleanEnd()
     }
   }
 
   @Test(arguments: TLSVersion.both)
   func `Idle reads go on waiting if the drain says so`(version: TLSVersion) async throws {
-    try await within("the drain ends") {
-      let scene = try await Scene(version, .wait)
-      await scene.beginDraining()
-      try scene.send("late\n")
-      try await scene.expectLine("late\n")
-      scene.server.engine.finish()
-      try scene.server.flush()
-      try await scene.expectCleanEnd()
-    }
+    let scene = try await Scene(version, .wait)
+    await scene.beginDraining()
+    try scene.send("late\n")
+    try await scene.expectLine("late\n")
+    try scene.server.finish()
+    try await scene.expectCleanEnd()
   }
 
   @Test func `A handler can run in the isolation of its connection`() async throws {
-    try await within("it is answered") {
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: Reactor())
-      let context = try Contexts.server()
-      let serving = Task {
-        try await listener.serve(tls: context) { (connection: isolated TLSConnection) in
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: Reactor())
+    let context = try Contexts.server()
+    let serving = Task {
+      try await listener.serve(tls: context) { (connection: isolated TLSConnection) in
+        connection.preconditionIsolated()
+        for try await line in connection.lines {
           connection.preconditionIsolated()
-          for try await line in connection.lines {
-            connection.preconditionIsolated()
-            try await connection.write(utf8: line + "\n")
-          }
+          try await connection.write(utf8: line + "\n")
         }
       }
-      let peer = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
-      try await peer.handshake()
-      peer.engine.send(Array("first\n".utf8))
-      try peer.flush()
-      while peer.engine.received.isEmpty { try await peer.receive() }
-      #expect(peer.engine.received == Array("first\n".utf8))
-      serving.cancel()
-      while !peer.engine.hasEnded { try await peer.receive() }
-      peer.socket.close()
-      #expect(try await serving.value.finished == 1)
     }
+    let peer = try RawPeer(Contexts.client(), to: listener.localAddresses[0].port ?? 0)
+    try await peer.handshake()
+    try peer.send(Array("first\n".utf8))
+    while peer.engine.received.isEmpty { try await peer.receive() }
+    #expect(peer.engine.received == Array("first\n".utf8))
+    serving.cancel()
+    while !peer.engine.hasEnded { try await peer.receive() }
+    peer.socket.close()
+    #expect(try await serving.value.finished == 1)
   }
 
   @Test func `A handler can wait for the drain`() async throws {
-    try await within("the drain ends") {
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
-      let context = try Contexts.server()
-      let isWaiting = Gate()
-      let serving = Task {
-        try await listener.serve(tls: context) { connection in
-          async let drain: Void = connection.waitUntilDraining()
-          isWaiting.open()
-          try await drain
-          try await connection.write(utf8: "bye")
-        }
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let context = try Contexts.server()
+    let isWaiting = Gate()
+    let serving = Task {
+      try await listener.serve(tls: context) { connection in
+        async let drain: Void = connection.waitUntilDraining()
+        isWaiting.open()
+        try await drain
+        try await connection.write(utf8: "bye")
       }
-      let client = try await TLSConnection.connect(
-        to: .address(listener.localAddresses[0]), context: Contexts.client(), serverName: "server.test")
-      await isWaiting.wait()
-      serving.cancel()
-      #expect(try await client.read(exactly: 3) == Array("bye".utf8))
-      await client.close()
-      #expect(try await serving.value.finished == 1)
     }
+    let client = try await TLSConnection.connect(
+      to: .address(listener.localAddresses[0]), context: Contexts.client(), serverName: "server.test")
+    await isWaiting.wait()
+    serving.cancel()
+    #expect(try await client.read(exactly: 3) == Array("bye".utf8))
+    await client.close()
+    #expect(try await serving.value.finished == 1)
   }
 
   // MARK: Errors
@@ -190,33 +172,30 @@ import Testing
   }
 
   @Test func `Handlers and handshakes that fail are told apart, to the program and to observers`() async throws {
-    try await within("the server ends") {
-      let (reactor, observer, failures) = (Reactor(), Observer(), Notes<String>())
-      reactor.observer = observer
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
-      let context = try Contexts.server()
-      let serving = Task {
-        let options = ServeOptions(onFailure: { failure in
-          let isEncrypted = failure.connection is TLSConnection && failure.connection.remoteAddress != nil
-          failures.add("\(isEncrypted) \(failure.isBeforeHandler) \(failure.error is TLSError)")
-        })
-        return try await listener.serve(tls: context, options) { _ in throw Broken() }
-      }
-      let plain = try RawSocket.connected(to: listener.localAddresses[0])
-      try plain.send("GET / HTTP/1.0\r\n\r\n")
-      _ = try? await plain.receiveToEnd()
-      plain.close()
-      try await eventually("the handshake has failed") { failures.all.count == 1 }
-      let client = try await TLSConnection.connect(
-        to: .address(listener.localAddresses[0]), context: Contexts.client(), serverName: "server.test")
-      await #expect(throws: (any Error).self) { while try await client.read() != nil {} }
-      await client.close()
-      serving.cancel()
-      let report = try await serving.value
-      #expect(report.accepted == 2 && report.failedByPeer == 1 && report.failed == 1)
-      #expect(failures.all == ["true true true", "true false false"])
-      #expect(observer.notes.all == ["handshake", "handler Broken()"])
+    let (reactor, observer, failures) = (Reactor(), Observer(), Notes<String>())
+    reactor.observer = observer
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
+    let context = try Contexts.server()
+    let serving = Task {
+      let options = ServeOptions(onFailure: { failure in
+        let isEncrypted = failure.connection is TLSConnection && failure.connection.remoteAddress != nil
+        failures.add("\(isEncrypted) \(failure.isBeforeHandler) \(failure.error is TLSError)")
+      })
+      return try await listener.serve(tls: context, options) { _ in throw Broken() }
     }
+    let plain = try RawSocket.connected(to: listener.localAddresses[0])
+    try plain.send("GET / HTTP/1.0\r\n\r\n")
+    _ = try? await plain.receiveToEnd()
+    plain.close()
+    try await eventually("the handshake has failed") { failures.all.count == 1 }
+    let client = try await TLSConnection.connect(
+      to: .address(listener.localAddresses[0]), context: Contexts.client(), serverName: "server.test")
+    await #expect(throws: (any Error).self) { while try await client.read() != nil {} }
+    await client.close()
+    let report = try await serving.ended
+    #expect(report.accepted == 2 && report.failedByPeer == 1 && report.failed == 1)
+    #expect(failures.all == ["true true true", "true false false"])
+    #expect(observer.notes.all == ["handshake", "handler Broken()"])
   }
 
   @Test func `Errors that the peer did not cause are printed unless the program hears of them`() async throws {
@@ -256,44 +235,39 @@ import Testing
     try? await peer.handshake()
     try await eventually("it has failed") { await listener.server.report.failed == 1 }
     peer.socket.close()
-    serving.cancel()
-    #expect(try await serving.value.failedByPeer == 0)
+    #expect(try await serving.ended.failedByPeer == 0)
   }
 
   @Test
   func `A connection without a valid PROXY header is told as a handshake that failed, and a valid one is encrypted`()
     async throws
   {
-    try await within("the line comes back") {
-      var configuration = TCPListener.Configuration()
-      configuration.proxyProtocol = try ProxyProtocol(.required, from: "127.0.0.0/8")
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), configuration: configuration)
-      let failures = Notes<ServeFailure>()
-      let clients = Notes<SocketAddress?>()
-      let context = try Contexts.server()
-      let serving = Task {
-        try await listener.serve(tls: context, .init(onFailure: { failures.add($0) })) { connection in
-          clients.add(connection.remoteAddress)
-          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
-        }
+    var configuration = TCPListener.Configuration()
+    configuration.proxyProtocol = try ProxyProtocol(.required, from: "127.0.0.0/8")
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), configuration: configuration)
+    let failures = Notes<ServeFailure>()
+    let clients = Notes<SocketAddress?>()
+    let context = try Contexts.server()
+    let serving = Task {
+      try await listener.serve(tls: context, .init(onFailure: { failures.add($0) })) { connection in
+        clients.add(connection.remoteAddress)
+        try await connection.echoLines()
       }
-      let address = listener.localAddresses[0]
-      let wrong = try RawSocket.connected(to: address)
-      try wrong.send("PROXY nonsense\r\n")
-      try await eventually("the failure is told") { failures.all.count == 1 }
-      #expect((failures.all[0].error as? SocketError)?.code == .invalidProxyHeader && failures.all[0].isBeforeHandler)
-      var client = TCPConnection.Configuration()
-      let source = SocketAddress("192.0.2.1:5")
-      client.proxyHeader = ProxyHeader(source: source, destination: address)
-      let connection = try await TLSConnection.connect(
-        to: .address(address), context: Contexts.client(), serverName: "server.test", configuration: client)
-      try await connection.write(utf8: "hello\n")
-      #expect(try await connection.read(until: .lf) == Array("hello\n".utf8))
-      #expect(clients.all == [source])
-      await connection.close()
-      serving.cancel()
-      let report = try await serving.value
-      #expect(report.failedByPeer == 1 && report.failed == 0 && report.finished == 1)
     }
+    let address = listener.localAddresses[0]
+    let wrong = try RawSocket.connected(to: address)
+    try wrong.send("PROXY nonsense\r\n")
+    try await eventually("the failure is told") { failures.all.count == 1 }
+    #expect((failures.all[0].error as? SocketError)?.code == .invalidProxyHeader && failures.all[0].isBeforeHandler)
+    var client = TCPConnection.Configuration()
+    let source = SocketAddress("192.0.2.1:5")
+    client.proxyHeader = ProxyHeader(source: source, destination: address)
+    let connection = try await TLSConnection.connect(
+      to: .address(address), context: Contexts.client(), serverName: "server.test", configuration: client)
+    try await connection.expectEcho()
+    #expect(clients.all == [source])
+    await connection.close()
+    let report = try await serving.ended
+    #expect(report.failedByPeer == 1 && report.failed == 0 && report.finished == 1)
   }
 }

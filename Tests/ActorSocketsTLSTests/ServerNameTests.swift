@@ -30,13 +30,9 @@ import Testing
     (String(repeating: "a", count: 64), "more than 63 bytes"),
   ])
   func `An invalid name is refused with the reason`(text: String, clause: String) throws {
-    let error = #expect(throws: TLSError.self) { try ServerName(parsing: text) }
-    #expect(error?.code == .invalidServerName)
+    let error = refused(.invalidServerName) { try ServerName(parsing: text) }
     #expect(error?.description.contains(clause) ?? false, "\(String(describing: error))")
-    let connection = #expect(throws: TLSError.self) {
-      try TwoEnds(client: Made.client(), server: Made.server(), serverName: text)
-    }
-    #expect(connection?.code == .invalidServerName)
+    refused(.invalidServerName) { try TwoEnds(client: Made.client(), server: Made.server(), serverName: text) }
   }
 
   @Test func `The longest name is one`() throws {

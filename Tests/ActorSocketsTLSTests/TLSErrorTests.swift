@@ -1,4 +1,5 @@
 import COpenSSL
+import TestSupport
 import Testing
 
 @testable import ActorSockets
@@ -83,28 +84,6 @@ import Testing
       #expect(TLSAlert.sentence(number).hasPrefix("the peer ended the connection"))
     }
     #expect(TLSAlert.name(48) == "unknown_ca")
-  }
-
-  @Test func `An end without notice is a truncation`() throws {
-    let ends = try TwoEnds(client: Made.client(), server: Made.server())
-    ends.handshake()
-    unsafe copenssl_BIO_shutdown_wr(SSL_get_wbio(ends.server.ssl))
-    let error = #expect(throws: TLSError.self) { try ends.client.read() }
-    #expect(error?.code == .truncated)
-    #expect(error?.reason == "unexpected eof while reading")
-  }
-
-  @Test func `A damaged record is an error of the protocol, with the alert that was sent`() throws {
-    for version in [TLSVersion.v12, .v13] {
-      let ends = try TwoEnds(client: Made.client { $0.maximumVersion = version }, server: Made.server())
-      ends.handshake()
-      let record: [UInt8] = [23, 3, 3, 0, 40] + [UInt8](repeating: 7, count: 40)
-      unsafe BIO_write(SSL_get_wbio(ends.server.ssl), record, Int32(record.count))
-      let error = #expect(throws: TLSError.self) { try ends.client.read() }
-      #expect(error?.code == .protocolError && error?.alert == "bad_record_mac")
-      let heard = #expect(throws: TLSError.self) { try ends.server.read() }
-      #expect(heard?.code == .alertReceived && heard?.alert == "bad_record_mac")
-    }
   }
 
   private static func hexadecimal(_ byte: UInt8) -> String {

@@ -76,12 +76,10 @@ enum TLSLimitBoundaries {
     },
     .most("key updates, tickets and other messages without data, in a row") { count in
       // The client counts the server's answers, and its tickets.
-      let ends = try TwoEnds(client: Made.client { $0.keyUpdateLimit = 1_000 }, server: Made.server())
-      let errors = ends.handshake()
-      if let error = errors.client ?? errors.server { throw error }
+      let ends = try TwoEnds.up(client: Made.client { $0.keyUpdateLimit = 1_000 }, server: Made.server())
       do throws(TLSError) {
         for _ in 0..<count {
-          TLSLimitPeers.updateKey(ends)
+          ends.client.updateKey()
           _ = try ends.server.read()
           _ = try ends.client.read()
         }
@@ -113,10 +111,7 @@ enum TLSLimitBoundaries {
       let (client, server) = try TLSLimitPeers.contexts(clientCertificate: count, .v13)
       var isResumed = false
       for _ in 0..<2 {
-        let ends = try TwoEnds(client: client, server: server)
-        let errors = ends.handshake()
-        if let error = errors.server ?? errors.client { throw error }
-        isResumed = ends.server.session.isResumed
+        isResumed = try TwoEnds.up(client: client, server: server).server.session.isResumed
       }
       return isResumed
     },
@@ -231,7 +226,6 @@ enum TLSLimitBoundaries {
 
   // MARK: Simulations
 
-  /// Runs a body in virtual time.
   private static func inSimulation<Value: Sendable>(
     _ body: @escaping @Sendable (Simulation) async throws -> Value
   ) async throws -> Value {

@@ -15,15 +15,18 @@ enum TLSLimitPeers {
     try Made.contexts(withClient: identity(bytes: bytes), version)
   }
 
-  private static func identity(bytes: Int) throws -> TLSIdentity {
+  /// A certificate that has this text, and signs itself.
+  static func identity(text: String, key: String = "ec -pkeyopt ec_paramgen_curve:P-256") throws -> TLSIdentity {
     let folder = try CertificateFolder()
-    let authority = Authority(in: folder)
+    try Authority(in: folder).makeRoot("big", key: key, extensions: "1.2.3.4.5=ASN1:UTF8String:\(text)")
+    return try TLSIdentity(certificateFile: folder("big.pem"), keyFile: folder("big.key"))
+  }
+
+  private static func identity(bytes: Int) throws -> TLSIdentity {
     var length = bytes - 1_000
     // The text gets the bytes that the rest of the certificate leaves. A serial number may be shorter than the one before.
     for _ in 0..<20 {
-      let text = String(repeating: "a", count: length)
-      try authority.makeRoot("big", key: "rsa:2048", extensions: "1.2.3.4.5=ASN1:UTF8String:\(text)")
-      let identity = try TLSIdentity(certificateFile: folder("big.pem"), keyFile: folder("big.key"))
+      let identity = try identity(text: String(repeating: "a", count: length), key: "rsa:2048")
       let size = identity.certificate.der.count
       if size == bytes { return identity }
       length += bytes - size
@@ -33,24 +36,32 @@ enum TLSLimitPeers {
 
   /// A certificate that signs itself, whose name has exactly this many bytes, at least 256.
   static func certificate(nameBytes: Int) throws -> TLSCertificate {
-    let key = try Identities.client.get().key
     // A part has 11 bytes besides its text, and the name has a header of 4 bytes.
     let parts = (nameBytes - 16) / 61
     let lengths = [Int](repeating: 50, count: parts) + [nameBytes - 4 - 61 * parts - 11]
+    return try certificate(named: lengths.map { String(repeating: "x", count: $0) }, number: 0, nameBytes: nameBytes)
+  }
+
+  /// A certificate that signs itself, whose name has at least this many bytes and this number.
+  static func certificate(bytes: Int, number: Int) throws -> TLSCertificate {
+    let parts = (0...(bytes / 70)).map { "\(number).\($0).\(String(repeating: "x", count: min(50, bytes)))" }
+    return try certificate(named: parts, number: number)
+  }
+
+  private static func certificate(named parts: [String], number: Int, nameBytes: Int? = nil) throws -> TLSCertificate {
+    let key = try Identities.client.get().key
     // SAFETY: the certificate gets an owner at once, and the name is freed here after it was copied.
     let certificate = try unsafe Certificate(owning: X509_new())
     let pointer = unsafe certificate.pointer
     let name = unsafe X509_NAME_new()
     defer { unsafe X509_NAME_free(name) }
-    for length in lengths {
-      let text = [UInt8](repeating: UInt8(ascii: "x"), count: length)
+    for text in parts.map({ Array($0.utf8) }) {
       unsafe X509_NAME_add_entry_by_NID(name, NID_organizationName, MBSTRING_ASC, text, Int32(text.count), -1, 0)
     }
-    guard unsafe Int(i2d_X509_NAME(name, nil)) == nameBytes else {
-      throw Overdue(description: "the name has another size")
-    }
+    let size = unsafe Int(i2d_X509_NAME(name, nil))
+    if let nameBytes, size != nameBytes { throw Overdue(description: "the name has another size") }
     unsafe X509_set_version(pointer, 2)
-    unsafe ASN1_INTEGER_set(X509_get_serialNumber(pointer), 1)
+    unsafe ASN1_INTEGER_set(X509_get_serialNumber(pointer), number + 1)
     unsafe X509_gmtime_adj(X509_getm_notBefore(pointer), -3_600)
     unsafe X509_gmtime_adj(X509_getm_notAfter(pointer), 3_600)
     unsafe X509_set_subject_name(pointer, name)
@@ -66,9 +77,7 @@ enum TLSLimitPeers {
       $0.trustRoots = [.certificates(roots)]
       $0.clientCertificates = .optional
     }
-    let ends = try TwoEnds(client: Made.client(), server: server)
-    let errors = ends.handshake()
-    if let error = errors.server ?? errors.client { throw error }
+    let ends = try TwoEnds.up(client: Made.client(), server: server)
     // SAFETY: the list belongs to the connection.
     return max(0, Int(unsafe OPENSSL_sk_num(SSL_get0_peer_CA_list(ends.client.ssl))))
   }
@@ -91,12 +100,6 @@ enum TLSLimitPeers {
 
   // MARK: Connections
 
-  static func updateKey(_ ends: TwoEnds) {
-    // SAFETY: the connection lives as long as its end.
-    unsafe SSL_key_update(ends.client.ssl, SSL_KEY_UPDATE_REQUESTED)
-    unsafe SSL_do_handshake(ends.client.ssl)
-  }
-
   /// A session that no connection has made.
   static func session() throws -> OpenSSLObject {
     // SAFETY: the session gets an owner at once, which frees it.
@@ -104,11 +107,7 @@ enum TLSLimitPeers {
   }
 
   /// Makes a connection that ends cleanly, so that its session can be resumed.
-  static func connect(_ client: TLSContext) throws {
-    let ends = try TwoEnds(client: client, server: Made.server())
-    let errors = ends.handshake()
-    if let error = errors.client ?? errors.server { throw error }
-  }
+  static func connect(_ client: TLSContext) throws { _ = try TwoEnds.up(client: client, server: Made.server()) }
 
   /// Calls a body with the ring buffers of a new connection.
   static func withRings(_ body: (inout BIOPair) -> Bool) throws -> Bool {

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
@@ -35,13 +36,11 @@ import Testing
 
     """
 
-  private func error(_ body: () throws -> Void) -> TLSError? {
-    do {
-      try body()
-      return nil
-    } catch {
-      return error as? TLSError
-    }
+  /// A folder with a key of this kind, and a certificate for it that signs itself.
+  private static func folder(_ key: String, _ options: String = "") throws -> CertificateFolder {
+    let folder = try CertificateFolder()
+    try folder.openssl("req -x509 -newkey \(key) -nodes -keyout it.key -out it.pem -subj /CN=it \(options)")
+    return folder
   }
 
   @Test(arguments: [pbeMD5DES, singleDES, pbeRC4], ["secret", "wrong"])
@@ -49,27 +48,24 @@ import Testing
     key: String, passphrase: String
   ) throws {
     let identity = try Identities.client.get()
-    let error = error {
-      _ = try TLSIdentity(certificates: Array(identity.certificate.pem.utf8), key: Array(key.utf8)) { passphrase }
+    let error = refused(.badFile) {
+      try TLSIdentity(certificates: Array(identity.certificate.pem.utf8), key: Array(key.utf8)) { passphrase }
     }
-    #expect(error?.code == .badFile, "\(String(describing: error))")
     #expect(error?.detail.contains("an algorithm that OpenSSL no longer supports") == true)
   }
 
   @Test func `A key in a cipher that OpenSSL has is still said to have a wrong passphrase, in both old and new form`()
     throws
   {
-    let folder = try CertificateFolder()
-    try folder.openssl("req -x509 -newkey rsa:2048 -nodes -keyout it.key -out it.pem -subj /CN=it")
+    let folder = try Self.folder("rsa:2048")
     try folder.openssl("rsa -in it.key -traditional -aes128 -passout pass:secret -out old.key")
     try folder.openssl("pkcs8 -topk8 -in it.key -passout pass:secret -out new.key")
     for name in ["old.key", "new.key"] {
       // A wrong passphrase may decrypt to something that has the right form by chance.
       for number in 0..<600 {
-        let error = error {
-          _ = try TLSIdentity(certificateFile: folder("it.pem"), keyFile: folder(name)) { "wrong \(number)" }
+        refused(.wrongPassphrase) {
+          try TLSIdentity(certificateFile: folder("it.pem"), keyFile: folder(name)) { "wrong \(number)" }
         }
-        #expect(error?.code == .wrongPassphrase, "\(name), \(number): \(String(describing: error))")
       }
     }
   }
@@ -77,46 +73,36 @@ import Testing
   @Test func `A PKCS#12 file without a MAC is opened if nothing in it is encrypted, and otherwise it is said why not`()
     throws
   {
-    let folder = try CertificateFolder()
-    try folder.openssl("req -x509 -newkey rsa:2048 -nodes -keyout it.key -out it.pem -subj /CN=it")
+    let folder = try Self.folder("rsa:2048")
     try folder.openssl("pkcs12 -export -nomac -inkey it.key -in it.pem -passout pass:secret -out closed.p12")
     try folder.openssl(
       "pkcs12 -export -nomac -keypbe NONE -certpbe NONE -inkey it.key -in it.pem -passout pass: -out open.p12")
     for passphrase in [nil, "", "secret"] as [String?] {
       #expect(try TLSIdentity(pkcs12File: folder("open.p12")) { passphrase }.certificate.subject == "CN=it")
-      let error = error { _ = try TLSIdentity(pkcs12: folder.read("closed.p12")) { passphrase } }
-      #expect(error?.code == .badFile && error?.detail.contains("has no MAC") == true, "\(String(describing: error))")
+      let error = refused(.badFile) { try TLSIdentity(pkcs12: folder.read("closed.p12")) { passphrase } }
+      #expect(error?.detail.contains("has no MAC") == true)
     }
   }
 
   @Test(arguments: ["secp256k1", "brainpoolP256r1", "brainpoolP384r1", "secp224r1"])
   func `A key on a curve that TLS does not use is refused when it is loaded`(curve: String) throws {
-    let folder = try CertificateFolder()
-    try folder.openssl(
-      "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:\(curve) -nodes -keyout it.key -out it.pem -subj /CN=it")
+    let folder = try Self.folder("ec -pkeyopt ec_paramgen_curve:\(curve)")
     try folder.openssl("pkcs12 -export -inkey it.key -in it.pem -passout pass:secret -out it.p12")
     for load in [
       { try TLSIdentity(certificateFile: folder("it.pem"), keyFile: folder("it.key")) },
       { try TLSIdentity(pkcs12File: folder("it.p12")) { "secret" } },
     ] {
-      let error = error { _ = try load() }
-      #expect(error?.code == .badFile && error?.detail.contains("the curve \(curve)") == true)
+      #expect(refused(.badFile) { try load() }?.detail.contains("the curve \(curve)") == true)
     }
   }
 
   @Test(arguments: ["P-256", "P-384", "P-521"])
   func `Keys on the curves of TLS shake hands`(curve: String) throws {
-    let folder = try CertificateFolder()
-    try folder.openssl(
-      "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:\(curve) -nodes -keyout it.key -out it.pem -subj /CN=it "
-        + "-addext subjectAltName=DNS:example.org")
+    let folder = try Self.folder("ec -pkeyopt ec_paramgen_curve:\(curve)", "-addext subjectAltName=DNS:example.org")
     for version in TLSVersion.both {
       let identity = try TLSIdentity(certificateFile: folder("it.pem"), keyFile: folder("it.key"))
       let client = try TLSContext(TLSConfiguration(trustRoots: [.file(folder("it.pem"))]))
-      var configuration = TLSConfiguration(identity: identity)
-      configuration.limit(to: version)
-      let errors = try TwoEnds(client: client, server: TLSContext(configuration)).handshake()
-      #expect(errors.client == nil && errors.server == nil, "\(errors)")
+      _ = try TwoEnds.up(client: client, server: .made(.init(identity: identity), version))
     }
   }
 
@@ -142,8 +128,7 @@ import Testing
       { _ = try TLSContext(TLSConfiguration(trustRoots: [.pem(text)])) },
       { _ = try Certificate.read(text, from: .bytes) },
     ] {
-      let error = error(load)
-      #expect(error?.code == .badFile && error?.detail.contains("block") == true, "\(String(describing: error))")
+      #expect(refused(.badFile) { try load() }?.detail.contains("block") == true)
     }
     // A directory may have files of all kinds. The certificates in them that can be used are trusted.
     #expect(throws: Never.self) { try TLSContext(TLSConfiguration(trustRoots: [.directory(folder(""))])) }
@@ -168,16 +153,14 @@ import Testing
   func `A PKCS#12 file with a MAC that OpenSSL has given up is not said to have a wrong passphrase`(
     passphrase: String
   ) throws {
-    let folder = try CertificateFolder()
-    try folder.openssl("req -x509 -newkey rsa:2048 -nodes -keyout it.key -out it.pem -subj /CN=it")
+    let folder = try Self.folder("rsa:2048")
     try folder.openssl("pkcs12 -export -macalg md5 -inkey it.key -in it.pem -passout pass:secret -out it.p12")
     // MD4 in place of MD5: the last byte of its identifier is another one. The command would need a provider for it.
     var bytes = try folder.read("it.p12")
     let md5: [UInt8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02, 0x05]
     let start = try #require(bytes.indices.last { bytes[$0...].starts(with: md5) })
     bytes[start + 7] = 4
-    let error = error { _ = try TLSIdentity(pkcs12: bytes) { passphrase } }
-    #expect(error?.code == .badFile, "\(String(describing: error))")
+    let error = refused(.badFile) { try TLSIdentity(pkcs12: bytes) { passphrase } }
     #expect(error?.detail.contains("has a MAC of a kind that this OpenSSL does not support") == true)
   }
 }

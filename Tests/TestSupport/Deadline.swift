@@ -13,11 +13,6 @@ package let wantedRounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROU
 private let wantedSeeds = ProcessInfo.processInfo.environment["ACTORSOCKETS_SEEDS"].flatMap { Int($0) }
 
 /// How many seeds a test with simulations, or with a simulated kernel, tries: `ACTORSOCKETS_SEEDS`, but at most `most`.
-///
-/// - Parameters:
-///   - usual: The number if that is not set.
-///   - most: The largest number.
-/// - Returns: The number of seeds.
 package func seeds(_ usual: Int, atMost most: Int = 100_000) -> UInt64 {
   UInt64(min(wantedSeeds ?? usual, most))
 }

@@ -4,14 +4,12 @@ import Glibc
 package struct KernelThread: Sendable {
   private let id: Int32
 
-  /// The calling thread.
   package static var current: KernelThread { KernelThread(id: gettid()) }
 
   /// The time it ran, the time it waited for a processor, and how often it was scheduled. If the activity of a thread is the
   /// same as before, the thread did not run in between, so it made no system call.
   package var activity: String { get throws { try contents("schedstat") } }
 
-  /// The numbers of system calls.
   package enum SystemCall: Int, Sendable {
     #if arch(x86_64)
       case sendfile = 40
@@ -32,7 +30,6 @@ package struct KernelThread: Sendable {
     #endif
   }
 
-  /// Whether the thread waits in this call.
   package func waits(in call: SystemCall) throws -> Bool {
     try contents("syscall").split(separator: " ").first == "\(call.rawValue)"
   }

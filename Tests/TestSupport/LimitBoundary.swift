@@ -3,7 +3,6 @@ import Testing
 /// A number of the page with the limits, and how it is tried. The number is that of the page, so a row that changes is tried with its new
 /// number.
 package struct LimitBoundary: Sendable, CustomTestStringConvertible {
-  /// Returns whether a number is accepted.
   package typealias Acceptance = @Sendable (Int) async throws -> Bool
 
   private enum Trial: Sendable {
@@ -14,7 +13,7 @@ package struct LimitBoundary: Sendable, CustomTestStringConvertible {
   }
 
   /// The row's first column.
-  let what: String
+  package let what: String
   /// The position of the number among the values of the row.
   let position: Int
   private let trial: Trial
@@ -22,23 +21,17 @@ package struct LimitBoundary: Sendable, CustomTestStringConvertible {
   package var testDescription: String { position == 0 ? what : "\(what), number \(position + 1)" }
 
   /// The number is accepted, and one more is not. A time is a number of nanoseconds.
-  package static func most(
-    _ what: String, position: Int = 0, _ accepts: @escaping Acceptance
-  ) -> LimitBoundary {
+  package static func most(_ what: String, position: Int = 0, _ accepts: @escaping Acceptance) -> LimitBoundary {
     LimitBoundary(what: what, position: position, trial: .most(accepts))
   }
 
   /// The number is accepted, and one less is not. A time is a number of nanoseconds.
-  package static func least(
-    _ what: String, position: Int = 0, _ accepts: @escaping Acceptance
-  ) -> LimitBoundary {
+  package static func least(_ what: String, position: Int = 0, _ accepts: @escaping Acceptance) -> LimitBoundary {
     LimitBoundary(what: what, position: position, trial: .least(accepts))
   }
 
   /// The number is not accepted, and one less is.
-  package static func end(
-    _ what: String, position: Int = 0, _ accepts: @escaping Acceptance
-  ) -> LimitBoundary {
+  package static func end(_ what: String, position: Int = 0, _ accepts: @escaping Acceptance) -> LimitBoundary {
     LimitBoundary(what: what, position: position, trial: .end(accepts))
   }
 
@@ -49,11 +42,7 @@ package struct LimitBoundary: Sendable, CustomTestStringConvertible {
     LimitBoundary(what: what, position: position, trial: .time(measure))
   }
 
-  /// Tries the number of the page.
-  ///
-  /// - Parameter page: The page.
-  /// - Returns: The fault; `nil` if the limit is exactly this number.
-  /// - Throws: The error of a trial that neither accepts nor refuses.
+  /// Tries the number of the page, and returns the fault; `nil` if the limit is exactly this number.
   package func fault(on page: LimitsPage) async throws -> String? {
     guard let row = page.rows.first(where: { $0.what == what }) else { return "the page has no such row" }
     guard row.values.indices.contains(position) else { return "the row has no value \(position + 1)" }
@@ -72,9 +61,7 @@ package struct LimitBoundary: Sendable, CustomTestStringConvertible {
     }
   }
 
-  private static func fault(
-    _ accepts: @escaping Acceptance, accepted: Int, refused: Int
-  ) async throws -> String? {
+  private static func fault(_ accepts: @escaping Acceptance, accepted: Int, refused: Int) async throws -> String? {
     if try await !accepts(accepted) { return "\(accepted) is refused" }
     if try await accepts(refused) { return "\(refused) is accepted" }
     return nil
@@ -87,7 +74,6 @@ package struct UntriedLimit: Sendable {
   let what: String
   /// The position of the value in the row; `nil` for all values.
   let position: Int?
-  /// Why it is not tried.
   package let reason: String
 
   package init(_ what: String, position: Int? = nil, _ reason: String) {
@@ -98,13 +84,7 @@ package struct UntriedLimit: Sendable {
 }
 
 extension LimitsPage {
-  /// Compares the page with the boundaries.
-  ///
-  /// - Parameters:
-  ///   - isMeant: Returns whether a section is compared.
-  ///   - boundaries: The numbers that are tried.
-  ///   - untried: The values that are not tried.
-  /// - Returns: A sentence for each value that is neither tried nor listed, for each one that is both, and for each entry without a row.
+  /// Returns a sentence for each value that is neither tried nor listed, for each one that is both, and for each entry without a row.
   package func gaps(
     inSections isMeant: (String) -> Bool, _ boundaries: [LimitBoundary], _ untried: [UntriedLimit]
   ) -> [String] {
@@ -129,7 +109,6 @@ extension LimitsPage {
 }
 
 extension Limit {
-  /// The number, or the nanoseconds of a time.
   fileprivate var wholeNumber: Int? {
     switch self {
     case .number(let number): number

@@ -26,7 +26,6 @@ package enum Limit: Equatable, Sendable, CustomStringConvertible, ExpressibleByI
   }
 }
 
-/// What the code says about a row of the page.
 package struct LimitCheck: Sendable {
   /// The row's first column.
   let what: String
@@ -41,7 +40,6 @@ package struct LimitCheck: Sendable {
 
 /// The page with the limits and defaults: `Docs/ActorSockets.docc/Limits.md`.
 package struct LimitsPage: Sendable {
-  /// A row of a table.
   package struct Row: Sendable {
     /// The heading above the table.
     package let section: String
@@ -66,7 +64,6 @@ package struct LimitsPage: Sendable {
     self.rows = rows
   }
 
-  /// The page of this repository.
   package static func ofRepository() throws -> LimitsPage {
     LimitsPage(text: try String(contentsOf: Repository.file("Docs/ActorSockets.docc/Limits.md"), encoding: .utf8))
   }
@@ -91,13 +88,8 @@ package struct LimitsPage: Sendable {
     }
   }
 
-  /// Compares the page with the code.
-  ///
-  /// - Parameters:
-  ///   - isMeant: Returns whether a section is compared.
-  ///   - checks: What the code says.
-  ///   - unchecked: The rows that cannot be compared, each with the reason.
-  /// - Returns: A sentence for each difference, each row that is not compared, and each check whose row does not exist.
+  /// Returns a sentence for each difference with the code, each row that is neither compared nor listed with a reason, and each check whose
+  /// row does not exist.
   package func differences(
     inSections isMeant: (String) -> Bool, _ checks: [LimitCheck], unchecked: [String: String] = [:]
   ) -> [String] {
@@ -133,13 +125,8 @@ package enum SourceText {
     package init(description: String) { self.description = description }
   }
 
-  /// Finds a number in the sources.
-  ///
-  /// - Parameters:
-  ///   - pattern: A regular expression whose first group is the number: digits, `_`, `*` and `<<`.
-  ///   - path: A file below Sources, or a folder.
-  /// - Returns: The number. If there are several places, all have the same one.
-  /// - Throws: ``Problem`` if there is no such place, no number, or places have different numbers.
+  /// Finds the number that is the first group of a regular expression, in a file or folder below Sources: digits, `_`, `*` and `<<`. If there
+  /// are several places, all must have the same one.
   package static func number(_ pattern: String, in path: String) throws -> Int {
     let expression = try NSRegularExpression(pattern: pattern)
     var found: [Int] = []

@@ -4,15 +4,11 @@ package import SocketSystem
 package func makePoller() throws -> any Poller { try CurrentSystem.calls.makePoller {} }
 
 extension Poller {
-  /// Registers a descriptor for all events.
   package func add(_ number: Int32, token: UInt64) throws(SystemError) {
     try add(number, token: token, readableOnly: false)
   }
 
-  /// Takes the events that are ready.
-  ///
-  /// - Parameter events: Receives them.
-  /// - Returns: Their number.
+  /// Takes the events that are ready, and returns their number.
   package func take(_ events: inout EventBuffer) -> Int {
     wait(&events, atMost: EventBuffer.capacity, nanoseconds: 0)
   }

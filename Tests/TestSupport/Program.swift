@@ -4,7 +4,6 @@ package import Foundation
 ///
 /// That it is killed is what gives every wait here its deadline: what waits for its output or its end then sees the end.
 package actor Program: CustomStringConvertible {
-  /// Where its standard input comes from.
   package enum Input {
     case nothing
     /// What ``send(_:)`` gives it, until ``finishInput()``.
@@ -12,7 +11,6 @@ package actor Program: CustomStringConvertible {
     case file(URL)
   }
 
-  /// Why a wait was in vain.
   package struct Disappointment: Error, CustomStringConvertible {
     package let description: String
 
@@ -32,15 +30,7 @@ package actor Program: CustomStringConvertible {
   private var waiters: [CheckedContinuation<Void, Never>] = []
   private var watchdog: Task<Void, any Error>?
 
-  /// Starts a program.
-  ///
-  /// - Parameters:
-  ///   - tool: The program.
-  ///   - arguments: The arguments that it is given.
-  ///   - input: Where its standard input comes from.
-  ///   - file: Where its standard output goes to, if not to ``output``.
-  ///   - folder: Where it runs.
-  /// - Throws: Why it does not start.
+  /// Starts a program. Its standard output goes to ``output``, or to the file.
   package init(
     _ tool: Tool, _ arguments: [String], input: Input = .nothing, outputTo file: URL? = nil, in folder: URL? = nil
   ) async throws {
@@ -95,13 +85,9 @@ package actor Program: CustomStringConvertible {
 
   // MARK: Watching it
 
-  /// The ID of the process.
   package var processIdentifier: Int32 { process.processIdentifier }
 
-  /// Waits for its end.
-  ///
-  /// - Returns: Its exit status.
-  /// - Throws: A sentence, if it had to be killed.
+  /// Waits for its end; throws if it had to be killed.
   @discardableResult
   package func exitStatus() async throws -> Int32 {
     while status == nil { await withCheckedContinuation { waiters.append($0) } }
@@ -111,13 +97,10 @@ package actor Program: CustomStringConvertible {
     return status ?? -1
   }
 
-  /// Waits until standard output has a text in it.
   package func waitForOutput(_ text: String) async throws { try await wait(for: text, in: output) }
 
-  /// Waits until standard error has a text in it.
   package func waitForError(_ text: String) async throws { try await wait(for: text, in: errors) }
 
-  /// Everything it printed, both ways.
   private var everything: String {
     get async { "\"\(await output.text)\" and \"\(await errors.text)\"" }
   }
@@ -150,7 +133,6 @@ package actor Transcript {
     }
   }
 
-  /// Its lines, when it has ended.
   package var lines: [String] {
     get async { await whole.split(separator: "\n").map(String.init) }
   }

@@ -44,7 +44,6 @@ package final class RawSocket: Sendable {
     return client
   }
 
-  /// Where it is bound.
   package var address: SocketAddress {
     get throws {
       guard let address = try BorrowedDescriptor(number).localAddress() else {
@@ -63,7 +62,6 @@ package final class RawSocket: Sendable {
     return RawSocket(owning: accepted)
   }
 
-  /// Sends everything.
   package func send(_ bytes: [UInt8]) throws {
     var sent = 0
     while sent < bytes.count {
@@ -78,7 +76,6 @@ package final class RawSocket: Sendable {
 
   package func send(_ text: String) throws { try send(Array(text.utf8)) }
 
-  /// Sends one byte out of band.
   package func sendUrgent(_ byte: UInt8) throws {
     // SAFETY: one byte is read from where one is.
     let count = unsafe withUnsafeBytes(of: byte) {
@@ -123,13 +120,11 @@ package final class RawSocket: Sendable {
     if number >= 0 { _ = Glibc.close(number) }
   }
 
-  /// Closes it with RST.
   package func reset() {
     try? BorrowedDescriptor(number).resetOnClose()
     close()
   }
 
-  /// Gives the number away.
   package func release() -> Int32 {
     descriptor.withLock { number in
       defer { number = -1 }
@@ -137,14 +132,12 @@ package final class RawSocket: Sendable {
     }
   }
 
-  /// Two connected TCP sockets on the loopback address.
   package static func pair(on address: SocketAddress = .ipv4(.loopback, port: 0)) throws -> (RawSocket, RawSocket) {
     let listener = try listening(on: address)
     let client = try connected(to: listener.address)
     return (client, try listener.acceptNow())
   }
 
-  /// Two connected unix sockets.
   package static func unixPair() throws -> (RawSocket, RawSocket) {
     var ends: [Int32] = [-1, -1]
     // SAFETY: socketpair writes two ints, which the array has.

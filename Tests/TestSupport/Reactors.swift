@@ -1,9 +1,7 @@
 package import EpollReactor
 
 extension Reactor {
-  /// Waits until the reactor's thread sleeps in epoll_wait(2), with nothing to do for a second at least.
-  ///
-  /// - Returns: The thread.
+  /// Waits until the reactor's thread, which is returned, sleeps in epoll_wait(2), with nothing to do for a second at least.
   @discardableResult
   package nonisolated(nonsending) func sleeps(file: String = #fileID, line: Int = #line) async throws -> KernelThread {
     let thread = await Task(executorPreference: self) { KernelThread.current }.value

@@ -14,9 +14,6 @@ extension Trait where Self == ConditionTrait {
   ///
   /// If something does, the test fails with `CI=true`, and is otherwise skipped; test.sh prints the reasons at the end of the
   /// run.
-  ///
-  /// - Parameter obstacle: Why the test cannot run: which tool or privilege is missing. `nil` if it can run.
-  /// - Returns: The trait.
   package static func runs(unless obstacle: @autoclosure @escaping @Sendable () -> String?) -> Self {
     guard let reason = obstacle() else { return .enabled { true } }
     return .enabled(Comment(rawValue: reason)) {
@@ -25,12 +22,10 @@ extension Trait where Self == ConditionTrait {
     }
   }
 
-  /// Runs the test if a tool is installed.
   package static func needs(_ tool: Tool) -> Self { .runs(unless: tool.obstacle) }
 
   /// Runs the test unless its suite runs in simulations, where it cannot. The run in real time has it.
   package static func runsInRealTime(_ isSimulated: Bool) -> Self { .enabled(if: !isSimulated) }
 
-  /// Runs the test if this process can make network namespaces.
   package static var needsNamespaces: Self { .runs(unless: Namespace.obstacle) }
 }

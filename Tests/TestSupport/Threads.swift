@@ -32,9 +32,7 @@ package func threads(named name: String) -> Int {
   return count
 }
 
-/// Blocks the thread until the condition is true.
-///
-/// - Returns: Whether it came true in time.
+/// Blocks the thread until the condition is true; `false` if it did not come true in time.
 package func blockThread(until condition: () -> Bool) -> Bool {
   for _ in 0..<20_000 * patience {
     if condition() { return true }

@@ -3,15 +3,12 @@ package import Foundation
 /// The program that runs the tests: proc(5).
 package let ownProgram = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
 
-/// A program to run.
 package struct Tool: Sendable {
   package let name: String
-  /// The Debian package that has it.
   package let package: String
   package let url: URL
   package let isInstalled: Bool
 
-  /// Why a test cannot use the tool; `nil` if it can.
   package var obstacle: String? {
     isInstalled ? nil : "\(name) is not installed: apt-get install \(package)"
   }
@@ -29,7 +26,6 @@ package struct Tool: Sendable {
     url = found ?? URL(fileURLWithPath: "/nonexistent/\(name)")
   }
 
-  /// A program at a certain place.
   package init(name: String, package: String, url: URL) {
     self.name = name
     self.package = package

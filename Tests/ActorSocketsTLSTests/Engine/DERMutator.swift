@@ -63,10 +63,7 @@ struct DERMutator {
   private let right: DERElement
   private var random: SeededRandom
 
-  /// - Parameters:
-  ///   - bytes: One element, with others in it.
-  ///   - seed: The changes are the same for the same seed.
-  /// - Throws: If the bytes are no element.
+  /// The bytes are one element, with others in it.
   init(_ bytes: [UInt8], seed: UInt64) throws {
     right = try #require(DERElement.all(in: bytes[...])?.first)
     random = SeededRandom(seed: seed)

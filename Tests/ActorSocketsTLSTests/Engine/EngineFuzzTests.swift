@@ -30,19 +30,14 @@ import Testing
   }
 }
 
-/// The kind of connection that is disturbed.
 enum Scenario: CaseIterable {
-  /// Only the server shows a certificate.
   case handshake
-  /// Both sides show a certificate.
   case clientCertificate
-  /// The client resumes a session.
   case resumption
   /// The handshake is left unchanged; only the data after it is disturbed.
   case data
 }
 
-/// How the cases came out.
 struct Tally: CustomStringConvertible {
   var failed = 0
   var wentOn = 0
@@ -55,7 +50,6 @@ struct Tally: CustomStringConvertible {
   var description: String { "\(failed) failed, \(wentOn) went on" }
 }
 
-/// Disturbs connections of one kind.
 struct Fuzzer {
   private let scenario: Scenario
   private let client: TLSContext
@@ -126,7 +120,6 @@ struct Fuzzer {
     return pair.client.failure != nil || pair.server.failure != nil
   }
 
-  /// A connection that leaves a session to resume.
   private func connectUndisturbed() throws {
     let pair = try EnginePair(client: client, server: server)
     pair.exchange()

@@ -31,6 +31,11 @@ import Testing
         let end = direction == .toServer ? pair.server : pair.client
         if garbage == .empty, end.failure == nil { end.takeEnd() }
         #expect(end.failure != nil, "\(direction), flight \(flight)")
+        if garbage == .text {
+          // At the start of a connection it is no TLS, and later a broken protocol.
+          #expect(end.failure?.code == (flight == 0 ? .notTLS : .protocolError), "\(direction), flight \(flight)")
+          #expect(end.failure?.isCausedByPeer == true)
+        }
         #expect(!end.isStuck && end.received.isEmpty)
       }
     }
@@ -41,6 +46,7 @@ import Testing
       let server = try EngineEnd(Contexts.server(), .server)
       server.take(garbage.bytes)
       #expect(server.failure?.code == .notTLS, "\(garbage): \(String(describing: server.failure))")
+      #expect(garbage != .http || server.failure?.reason == "http request")
       let client = try EngineEnd(Contexts.client(), .client(serverName: "server.test"))
       client.take(garbage.bytes)
       #expect(client.failure?.code == .notTLS, "\(garbage): \(String(describing: client.failure))")
@@ -49,8 +55,7 @@ import Testing
 
   @Test(arguments: TLSVersion.both)
   func `An alert in place of an answer is told by its name`(version: TLSVersion) throws {
-    let client = try EngineEnd(Contexts.client(version), .client(serverName: "server.test"))
-    client.take([])
+    let client = try EngineEnd(greeting: Contexts.client(version))
     client.take([21, 3, 3, 0, 2, 2, 40])
     #expect(client.failure?.code == .alertReceived)
     #expect(client.failure?.alert == "handshake_failure")

@@ -3,7 +3,6 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// What handshakes leave behind.
 @Suite struct EngineMemoryTests {
   /// In a process of its own, so that nothing else takes memory meanwhile.
   @Test func `Ten thousand handshakes, half of which fail, leave nothing behind`() async {

@@ -2,26 +2,10 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// Two engines face to face, without sockets.
 @Suite struct EngineTests {
-  @Test(arguments: TLSVersion.both, [false, true])
-  func `A handshake makes both ends agree`(version: TLSVersion, withClientCertificate: Bool) throws {
-    let pair = try EnginePair(
-      client: Contexts.client(version, showingCertificate: withClientCertificate),
-      server: Contexts.server(version, clientCertificates: withClientCertificate ? .required : .none))
-    pair.exchange()
-    #expect(pair.isUp)
-    for end in [pair.client, pair.server] { #expect(end.session.version == version) }
-    #expect(pair.client.session.channelBinding == pair.server.session.channelBinding)
-    #expect(pair.client.session.channelBinding?.count == 32)
-    #expect(pair.server.session.peerCertificates.count == (withClientCertificate ? 1 : 0))
-    #expect(pair.server.session.serverName == "server.test")
-  }
-
   @Test(arguments: TLSVersion.both)
   func `Messages of any length arrive, in both directions at once`(version: TLSVersion) throws {
-    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
-    pair.exchange()
+    let pair = try EnginePair.up(version)
     var sent: [UInt8] = []
     var random = SystemRandomNumberGenerator()
     for length in [0, 1, 2, 15, 16, 255, 1_023, 1_024, 16_383, 16_384, 16_385, 17_408, 32_768, 40_000] {
@@ -37,8 +21,7 @@ import Testing
 
   @Test(arguments: TLSVersion.both, [1, 5, 100, 16_384, 17_000, 60_000])
   func `Ciphertext that is not taken waits, nothing is encrypted behind it`(version: TLSVersion, limit: Int) throws {
-    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
-    pair.exchange()
+    let pair = try EnginePair.up(version)
     let message = pattern(min(100_000, limit * 2_000))
     var sent = 0
     // Room comes bit by bit: what was encrypted is taken as far as it goes.
@@ -58,8 +41,7 @@ import Testing
 
   @Test(arguments: TLSVersion.both)
   func `One direction ends, the other goes on`(version: TLSVersion) throws {
-    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
-    pair.exchange()
+    let pair = try EnginePair.up(version)
     pair.client.send(pattern(100))
     pair.client.finish()
     pair.exchange()
@@ -72,13 +54,12 @@ import Testing
 
   @Test(arguments: TLSVersion.both)
   func `An end without notice is a truncation, behind the bytes`(version: TLSVersion) throws {
-    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
-    pair.exchange()
+    let pair = try EnginePair.up(version)
     pair.server.send(pattern(30_000))
     pair.client.take(pair.server.takeOutput())
     pair.client.takeEnd()
     #expect(pair.client.received == pattern(30_000))
-    #expect(pair.client.failure?.code == .truncated)
+    #expect(pair.client.failure?.code == .truncated && pair.client.failure?.reason == "unexpected eof while reading")
   }
 
   @Test(arguments: TLSVersion.both)

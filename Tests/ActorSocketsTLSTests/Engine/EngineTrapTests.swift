@@ -40,14 +40,12 @@ import Testing
 
   @Test(arguments: TLSVersion.both)
   func `Errors that other code left in the thread's queue do not explain a failure`(version: TLSVersion) throws {
-    let writing = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
-    writing.exchange()
+    let writing = try EnginePair.up(version)
     writing.client.finish()
     leaveError()
     writing.client.send([1])
     #expect(writing.client.failure?.reason == "protocol is shutdown")
-    let shaking = try EngineEnd(Contexts.client(version), .client(serverName: "server.test"))
-    shaking.take([])
+    let shaking = try EngineEnd(greeting: Contexts.client(version))
     leaveError()
     shaking.finish()
     #expect(shaking.engine.failure?.reason == "shutdown while in init")
@@ -60,11 +58,10 @@ import Testing
       let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
       pair.exchange { isRecord || $0 == .toClient ? [$1] : [[22, 3, 3, 0, 4, 9, 9, 9, 9]] }
       if isRecord {
-        pair.client.send([1])
-        var record = pair.client.takeOutput()
-        record[record.count - 1] ^= 1
-        pair.server.take(record)
-        #expect(!pair.server.takeOutput().isEmpty)
+        pair.server.take(pair.client.damagedRecord())
+        pair.client.take(pair.server.takeOutput())
+        #expect(pair.server.failure?.code == .protocolError && pair.server.failure?.alert == "bad_record_mac")
+        #expect(pair.client.failure?.code == .alertReceived && pair.client.failure?.alert == "bad_record_mac")
       }
       #expect(pair.server.failure != nil)
       let failure = pair.server.failure?.description
@@ -94,16 +91,14 @@ import Testing
 
   @Test(arguments: TLSVersion.both)
   func `An empty write makes no record`(version: TLSVersion) throws {
-    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
-    pair.exchange()
+    let pair = try EnginePair.up(version)
     #expect(pair.client.write([]) { $0 } == 0)
     #expect(!pair.client.engine.hasOutput && pair.client.failure == nil)
   }
 
   @Test(arguments: TLSVersion.both)
   func `All records that arrived together are decrypted at once`(version: TLSVersion) throws {
-    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
-    pair.exchange()
+    let pair = try EnginePair.up(version)
     for _ in 0..<3 { pair.client.send(pattern(10)) }
     var fed = 0
     var received: [UInt8] = []

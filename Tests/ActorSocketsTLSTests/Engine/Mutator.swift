@@ -70,7 +70,6 @@ struct Mutator {
     bytes = list.flatMap { $0 }
   }
 
-  /// Where the records are.
   private func records(_ bytes: [UInt8]) -> [Range<Int>] {
     var ranges: [Range<Int>] = []
     var start = 0

@@ -15,11 +15,7 @@ import TestSupport
   /// The bytes that it staples, whether or not they are an OCSP response.
   fileprivate let staple: [UInt8]?
 
-  /// - Parameters:
-  ///   - chain: A file in PEM form, the server's own certificate first.
-  ///   - key: The file with its key.
-  ///   - staple: The bytes that it staples; nil if it staples nothing.
-  /// - Throws: Why they cannot be used.
+  /// The chain is a file in PEM form, the server's own certificate first.
   init(chain: String, key: String, staple: [UInt8]? = nil) throws {
     self.staple = staple
     // SAFETY (in this type): the context lives as long as `self`; connections are freed by those who make them.
@@ -63,9 +59,7 @@ import TestSupport
     throw Failure(description: "the handshake does not end: \(OpenSSLErrors.take().text)")
   }
 
-  /// Serves one client that comes over TCP, on a thread of its own.
-  ///
-  /// - Returns: Where it listens. It gives up on a client that says nothing.
+  /// Serves one client that comes over TCP, on a thread of its own. Returns where it listens. It gives up on a client that says nothing.
   func serveOne() throws -> SocketAddress {
     let listener = try RawSocket.listening()
     let address = try listener.address

@@ -1,45 +1,34 @@
+import TestSupport
+
 @testable import ActorSocketsTLS
 
 extension MatrixCase {
   /// Validity, RFC 5280, section 4.1.2.5.
   static let validity: [MatrixCase] = [
-    MatrixCase(
-      name: "no longer valid", make: { try $0.issue("leaf", by: "root", extensions: name, dates: past) }, code: .expired
-    ),
-    MatrixCase(
-      name: "not yet valid", make: { try $0.issue("leaf", by: "root", extensions: name, dates: future) },
-      code: .notYetValid),
-    MatrixCase(
-      name: "an intermediate certificate that is no longer valid",
-      make: {
-        try $0.issue("middle", by: "root", extensions: authority, dates: past)
-        try $0.issue("leaf", by: "middle", extensions: name)
-      }, between: ["middle"], code: .expired),
-    MatrixCase(
-      name: "an intermediate certificate that is not yet valid",
-      make: {
-        try $0.issue("middle", by: "root", extensions: authority, dates: future)
-        try $0.issue("leaf", by: "middle", extensions: name)
-      }, between: ["middle"], code: .notYetValid),
-    MatrixCase(
-      name: "a root that is no longer valid",
-      make: {
-        try $0.makeRoot("old", dates: past)
-        try $0.issue("leaf", by: "old", extensions: name)
-      }, roots: ["old"], code: .expired),
-    MatrixCase(
-      name: "an old and a new certificate of the same root",
-      make: {
-        try $0.makeRoot("old", subject: "/CN=renewed", dates: past)
-        try $0.folder.write("new.key", $0.folder.read("old.key"))
-        try $0.makeRoot("new", subject: "/CN=renewed")
-        try $0.issue("leaf", by: "new", extensions: name)
-      }, roots: ["old", "new"], code: nil),
-    MatrixCase(
-      name: "no longer valid, and for another name",
-      make: { try $0.issue("leaf", by: "root", extensions: "subjectAltName=DNS:other.example", dates: past) },
-      // OpenSSL checks names before dates.
-      code: .nameMismatch),
+    .init("no longer valid", .expired) { try $0.issue("leaf", by: "root", extensions: name, dates: past) },
+    .init("not yet valid", .notYetValid) { try $0.issue("leaf", by: "root", extensions: name, dates: future) },
+    .init("an intermediate certificate that is no longer valid", between: ["middle"], .expired) {
+      try $0.issue("middle", by: "root", extensions: authority, dates: past)
+      try $0.issue("leaf", by: "middle", extensions: name)
+    },
+    .init("an intermediate certificate that is not yet valid", between: ["middle"], .notYetValid) {
+      try $0.issue("middle", by: "root", extensions: authority, dates: future)
+      try $0.issue("leaf", by: "middle", extensions: name)
+    },
+    .init("a root that is no longer valid", roots: ["old"], .expired) {
+      try $0.makeRoot("old", dates: past)
+      try $0.issue("leaf", by: "old", extensions: name)
+    },
+    .init("an old and a new certificate of the same root", roots: ["old", "new"]) {
+      try $0.makeRoot("old", subject: "/CN=renewed", dates: past)
+      try $0.folder.write("new.key", $0.folder.read("old.key"))
+      try $0.makeRoot("new", subject: "/CN=renewed")
+      try $0.issue("leaf", by: "new", extensions: name)
+    },
+    // OpenSSL checks names before dates.
+    .init("no longer valid, and for another name", .nameMismatch) {
+      try $0.issue("leaf", by: "root", extensions: "subjectAltName=DNS:other.example", dates: past)
+    },
   ]
 
   /// What it may be used for, RFC 5280, sections 4.2.1.3, 4.2.1.9 and 4.2.1.12.
@@ -80,56 +69,42 @@ extension MatrixCase {
 
   /// Keys and signatures at security level 2.
   static let strength: [MatrixCase] = [
-    MatrixCase(
-      name: "an RSA key of 1024 bits",
-      make: { try $0.issue("leaf", by: "root", key: rsa1024, extensions: name) }, code: .weakCertificate),
-    MatrixCase(
-      name: "an RSA key of 2048 bits",
-      make: { try $0.issue("leaf", by: "root", key: "rsa:2048", extensions: name) }, code: nil),
-    MatrixCase(
-      name: "an authority with an RSA key of 1024 bits",
-      make: {
-        try $0.issue("middle", by: "root", key: rsa1024, extensions: authority)
-        try $0.issue("leaf", by: "middle", extensions: name)
-      }, between: ["middle"], code: .weakCertificate),
-    MatrixCase(
-      name: "a signature with SHA-1",
-      make: { try $0.issue("leaf", by: "root", extensions: name, digest: "sha1") }, code: .weakCertificate),
-    MatrixCase(
-      name: "a signature with MD5",
-      make: {
-        try $0.makeRoot("rsa", key: "rsa:2048")
-        try $0.issue("leaf", by: "rsa", extensions: name, digest: "md5")
-      }, roots: ["rsa"], code: .weakCertificate),
-    MatrixCase(
-      name: "an intermediate certificate with a signature with SHA-1",
-      make: {
-        try $0.issue("middle", by: "root", extensions: authority, digest: "sha1")
-        try $0.issue("leaf", by: "middle", extensions: name)
-      }, between: ["middle"], code: .weakCertificate),
-    MatrixCase(
-      name: "a root that signed itself with SHA-1, which proves nothing",
-      make: {
-        try $0.makeRoot("old", digest: "sha1")
-        try $0.issue("leaf", by: "old", extensions: name)
-      }, roots: ["old"], code: nil),
-    MatrixCase(
-      name: "Ed25519 all through",
-      make: {
-        try $0.makeRoot("edwards", key: "ed25519", digest: "null")
-        try $0.issue("leaf", by: "edwards", key: "ed25519", extensions: name, digest: "null")
-      }, roots: ["edwards"], code: nil),
+    .init("an RSA key of 1024 bits", .weakCertificate) {
+      try $0.issue("leaf", by: "root", key: rsa1024, extensions: name)
+    },
+    .init("an RSA key of 2048 bits") { try $0.issue("leaf", by: "root", key: "rsa:2048", extensions: name) },
+    .init("an authority with an RSA key of 1024 bits", between: ["middle"], .weakCertificate) {
+      try $0.issue("middle", by: "root", key: rsa1024, extensions: authority)
+      try $0.issue("leaf", by: "middle", extensions: name)
+    },
+    .init("a signature with SHA-1", .weakCertificate) {
+      try $0.issue("leaf", by: "root", extensions: name, digest: "sha1")
+    },
+    .init("a signature with MD5", roots: ["rsa"], .weakCertificate) {
+      try $0.makeRoot("rsa", key: "rsa:2048")
+      try $0.issue("leaf", by: "rsa", extensions: name, digest: "md5")
+    },
+    .init("an intermediate certificate with a signature with SHA-1", between: ["middle"], .weakCertificate) {
+      try $0.issue("middle", by: "root", extensions: authority, digest: "sha1")
+      try $0.issue("leaf", by: "middle", extensions: name)
+    },
+    .init("a root that signed itself with SHA-1, which proves nothing", roots: ["old"]) {
+      try $0.makeRoot("old", digest: "sha1")
+      try $0.issue("leaf", by: "old", extensions: name)
+    },
+    .init("Ed25519 all through", roots: ["edwards"]) {
+      try $0.makeRoot("edwards", key: "ed25519", digest: "null")
+      try $0.issue("leaf", by: "edwards", key: "ed25519", extensions: name, digest: "null")
+    },
   ]
 
   private static func constrained(
     _ name: String, _ constraints: String, _ extensions: String, asked: String = "www.example.org",
     _ code: TLSError.Code?
   ) -> MatrixCase {
-    MatrixCase(
-      name: name, asked: asked,
-      make: {
-        try $0.issue("middle", by: "root", extensions: "\(authority)\nnameConstraints=critical,\(constraints)")
-        try $0.issue("leaf", by: "middle", subject: "/O=Example", extensions: extensions)
-      }, between: ["middle"], code: code)
+    MatrixCase(name, asked: asked, between: ["middle"], code) {
+      try $0.issue("middle", by: "root", extensions: "\(authority)\nnameConstraints=critical,\(constraints)")
+      try $0.issue("leaf", by: "middle", subject: "/O=Example", extensions: extensions)
+    }
   }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
@@ -12,22 +13,34 @@ struct MatrixCase: Sendable, CustomTestStringConvertible {
   }
 
   let name: String
-  /// The name or address that the client asks for.
-  var asked = "www.example.org"
-  /// Makes the files, in a folder that has `root.pem` and `root.key`.
-  let make: @Sendable (Authority) throws -> Void
-  /// The server's certificate, without the ending of its file.
-  var leaf = "leaf"
-  /// The certificates that the server sends after its own.
-  var between: [String] = []
-  /// What the client trusts.
-  var roots = ["root"]
-  var depth = 10
+  let asked: String
+  /// The certificates that the server sends after its own, which is `leaf`.
+  let between: [String]
+  let roots: [String]
+  let depth: Int
   /// Whether a chain may end at a trusted certificate that did not sign itself.
-  var isPartial = false
+  let isPartial: Bool
   /// Why it is refused, or nil if it is accepted.
   let code: TLSError.Code?
-  var commands = Commands.agree
+  let commands: Commands
+  /// Makes the files, in a folder that has `root.pem` and `root.key`.
+  let make: @Sendable (Authority) throws -> Void
+
+  init(
+    _ name: String, asked: String = "www.example.org", between: [String] = [], roots: [String] = ["root"],
+    depth: Int = 10, isPartial: Bool = false, _ code: TLSError.Code? = nil, _ commands: Commands = .agree,
+    make: @escaping @Sendable (Authority) throws -> Void = { try $0.issueChain() }
+  ) {
+    self.name = name
+    self.asked = asked
+    self.between = between
+    self.roots = roots
+    self.depth = depth
+    self.isPartial = isPartial
+    self.code = code
+    self.commands = commands
+    self.make = make
+  }
 
   var testDescription: String { name }
 }
@@ -38,18 +51,14 @@ extension MatrixCase {
     _ name: String, _ alternatives: String, asked: String = "www.example.org", _ code: TLSError.Code?,
     _ commands: Commands = .agree
   ) -> MatrixCase {
-    MatrixCase(
-      name: name, asked: asked,
-      make: { try $0.issue("leaf", by: "root", subject: "/CN=somebody", extensions: "subjectAltName=\(alternatives)") },
-      code: code, commands: commands)
+    MatrixCase(name, asked: asked, code, commands) {
+      try $0.issue("leaf", by: "root", subject: "/CN=somebody", extensions: "subjectAltName=\(alternatives)")
+    }
   }
 
   /// A certificate of the root's with the right name, and these extensions.
   static func extensions(_ name: String, _ extensions: String, _ code: TLSError.Code?) -> MatrixCase {
-    MatrixCase(
-      name: name,
-      make: { try $0.issue("leaf", by: "root", extensions: "subjectAltName=DNS:www.example.org\n\(extensions)") },
-      code: code)
+    MatrixCase(name, code) { try $0.issue("leaf", by: "root", extensions: "\(Self.name)\n\(extensions)") }
   }
 
   static let name = "subjectAltName=DNS:www.example.org"

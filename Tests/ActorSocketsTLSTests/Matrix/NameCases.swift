@@ -1,3 +1,5 @@
+import TestSupport
+
 @testable import ActorSocketsTLS
 
 extension MatrixCase {
@@ -36,25 +38,25 @@ extension MatrixCase {
     .names(
       "a NUL in the middle of the name",
       "DER:301f821d7777772e6578616d706c652e6f7267002e6576696c2e6578616d706c65", .nameMismatch),
-    MatrixCase(
-      name: "the name as the subject's common name alone",
-      make: { try $0.issue("leaf", by: "root", subject: "/CN=www.example.org") }, code: .nameMismatch,
-      commands: .differ("RFC 9525, section 2, does not look at the common name; the commands do if there is no other")),
-    MatrixCase(
-      name: "the common name beside another alternative name",
-      make: {
-        try $0.issue("leaf", by: "root", subject: "/CN=www.example.org", extensions: "subjectAltName=DNS:other.example")
-      }, code: .nameMismatch),
-    MatrixCase(
-      name: "the common name beside an e-mail address",
-      make: {
-        try $0.issue(
-          "leaf", by: "root", subject: "/CN=www.example.org", extensions: "subjectAltName=email:me@example.org")
-      }, code: .nameMismatch, commands: .differ("as above: there is no alternative name of a host")),
-    MatrixCase(
-      name: "an address as the common name", asked: "192.0.2.1",
-      make: { try $0.issue("leaf", by: "root", subject: "/CN=192.0.2.1") }, code: .nameMismatch),
-    MatrixCase(
-      name: "no name at all", make: { try $0.issue("leaf", by: "root", subject: "/O=Example") }, code: .nameMismatch),
+    .init(
+      "the name as the subject's common name alone", .nameMismatch,
+      .differ("RFC 9525, section 2, does not look at the common name; the commands do if there is no other")
+    ) {
+      try $0.issue("leaf", by: "root", subject: "/CN=www.example.org")
+    },
+    .init("the common name beside another alternative name", .nameMismatch) {
+      try $0.issue("leaf", by: "root", subject: "/CN=www.example.org", extensions: "subjectAltName=DNS:other.example")
+    },
+    .init(
+      "the common name beside an e-mail address", .nameMismatch,
+      .differ("as above: there is no alternative name of a host")
+    ) {
+      try $0.issue(
+        "leaf", by: "root", subject: "/CN=www.example.org", extensions: "subjectAltName=email:me@example.org")
+    },
+    .init("an address as the common name", asked: "192.0.2.1", .nameMismatch) {
+      try $0.issue("leaf", by: "root", subject: "/CN=192.0.2.1")
+    },
+    .init("no name at all", .nameMismatch) { try $0.issue("leaf", by: "root", subject: "/O=Example") },
   ]
 }

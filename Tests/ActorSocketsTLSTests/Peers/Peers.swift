@@ -7,7 +7,7 @@ import Testing
 /// Other people's TLS, in processes of their own: OpenSSL's commands, GnuTLS, curl, stunnel, an IMAP server, a database.
 ///
 /// They are run with Foundation's `Process`, which leaks: so they are kept apart from the tests that look for leaks.
-@Suite enum Peers {}
+@Suite(.endsInTime) enum Peers {}
 
 extension Tool {
   static let gnutlsClient = Tool("gnutls-cli", package: "gnutls-bin")
@@ -46,56 +46,38 @@ struct PeerFiles {
     try TLSIdentity(certificateFile: folder("\(name).pem"), keyFile: folder("\(name).key"))
   }
 
-  /// A client's context that trusts the authority.
   func client(
     _ version: TLSVersion? = nil, showing identity: String? = nil,
     _ change: (inout TLSConfiguration) throws -> Void = { _ in }
   ) throws -> TLSContext {
-    var configuration = TLSConfiguration(trustRoots: [.file(folder("root.pem"))])
-    configuration.identity = try identity.map(self.identity)
-    configuration.limit(to: version)
-    try change(&configuration)
-    return try TLSContext(configuration)
+    try .made(.init(identity: identity.map(self.identity), trustRoots: [.file(folder("root.pem"))]), version, change)
   }
 
-  /// A server's context.
   func server(
     _ version: TLSVersion? = nil, key: KeyKind = .ecdsa, clients: TLSClientCertificates = .none,
     _ change: (inout TLSConfiguration) throws -> Void = { _ in }
   ) throws -> TLSContext {
-    var configuration = TLSConfiguration(
-      identity: try identity(key.rawValue), trustRoots: [.file(folder("root.pem"))])
-    configuration.clientCertificates = clients
-    configuration.limit(to: version)
-    try change(&configuration)
-    return try TLSContext(configuration)
+    try .made(.init(identity: identity(key.rawValue), trustRoots: [.file(folder("root.pem"))]), version) {
+      $0.clientCertificates = clients
+      try change(&$0)
+    }
   }
 }
 
 /// A server of ours, and what it has seen.
 final class OurServer: Sendable {
   let port: UInt16
-  let sessions: Notes<TLSSession>
-  let failures: Notes<any Error>
+  let sessions = Notes<TLSSession>()
+  let failures = Notes<any Error>()
   private let task: Task<ServeReport, any Error>
 
-  private init(
-    _ port: UInt16, _ sessions: Notes<TLSSession>, _ failures: Notes<any Error>,
-    _ task: Task<ServeReport, any Error>
-  ) {
-    self.port = port
-    self.sessions = sessions
-    self.failures = failures
-    self.task = task
-  }
-
   /// Listens on a free port of both loopback addresses. A program that knows `localhost` by /etc/hosts may try only one of them.
-  static func serving(
-    _ context: TLSContext, _ handler: @escaping @Sendable (TLSConnection) async throws -> Void
-  ) throws -> OurServer {
+  init(
+    _ context: TLSContext, _ handler: @escaping @Sendable (TLSConnection) async throws -> Void = { try await $0.echo() }
+  ) throws {
     let listener = try TCPListener.bind(to: .host("localhost", port: 0))
-    let (sessions, failures) = (Notes<TLSSession>(), Notes<any Error>())
-    let task = Task {
+    port = listener.localAddresses[0].port ?? 0
+    task = Task { [sessions, failures] in
       var options = ServeOptions(drain: .within(.seconds(5)))
       options.onFailure = { if $0.isBeforeHandler { failures.add($0.error) } else { $0.printUnlessExpected() } }
       return try await listener.serve(tls: context, options) { connection in
@@ -103,7 +85,6 @@ final class OurServer: Sendable {
         try await handler(connection)
       }
     }
-    return OurServer(listener.localAddresses[0].port ?? 0, sessions, failures, task)
   }
 
   deinit { task.cancel() }
@@ -117,7 +98,6 @@ final class OurServer: Sendable {
   var address: String { "127.0.0.1:\(port)" }
 }
 
-/// Waits until somebody listens there.
 func listens(_ endpoint: Endpoint) async throws {
   try await eventually("somebody listens on \(endpoint)", seconds: 20) {
     guard let connection = try? await TCPConnection.connect(to: endpoint) else { return false }

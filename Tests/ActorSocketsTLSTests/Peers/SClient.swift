@@ -2,18 +2,8 @@ import ActorSocketsTLS
 import Foundation
 import TestSupport
 
-/// `openssl s_client`, and a server of ours.
 struct SClient {
-  /// Starts it.
-  ///
-  /// - Parameters:
-  ///   - server: Whom it talks to.
-  ///   - version: The only one that it speaks.
-  ///   - options: What it does differently.
-  ///   - input: What it sends.
-  ///   - file: Where its standard output goes to.
-  /// - Returns: The program, whose input is what it sends. With `-quiet`, its output is what it got.
-  /// - Throws: Why it does not start.
+  /// Starts it. Its input is what it sends. With `-quiet`, its output is what it got.
   static func start(
     _ server: OurServer, _ version: TLSVersion? = nil, _ options: [String] = ["-quiet"], input: Program.Input = .pipe,
     outputTo file: URL? = nil

@@ -4,19 +4,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `openssl s_server`, and a client of ours.
 struct SServer: Sendable {
   let program: Program
   let endpoint: Endpoint
 
-  /// Starts it on a free port.
-  ///
-  /// - Parameters:
-  ///   - options: What it does differently.
-  ///   - version: The only one that it speaks.
-  ///   - key: Whose certificate it shows.
-  ///   - folder: Where it runs.
-  /// - Throws: Why it does not listen.
   init(_ options: [String], _ version: TLSVersion? = nil, key: KeyKind = .ecdsa, in folder: URL? = nil) async throws {
     let files = try PeerFiles.shared
     let certificate = ["-cert", files("\(key.rawValue).pem"), "-key", files("\(key.rawValue).key")]
@@ -48,7 +39,6 @@ struct SServer: Sendable {
 }
 
 extension ByteStream {
-  /// Has `s_server -rev` turn a line around.
   nonisolated func exchangeLine() async throws {
     try await write(utf8: "stressed\n")
     #expect(try await read(until: .lf) == Array("desserts\n".utf8))

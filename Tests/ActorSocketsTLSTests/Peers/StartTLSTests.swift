@@ -4,7 +4,6 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Upgrades in mid-stream, with servers that others have written.
 extension Peers {
   @Suite struct StartTLSTests {
     // MARK: IMAP
@@ -75,40 +74,38 @@ extension Peers {
 
     @Test(.needs(.dovecot), arguments: TLSVersion.both)
     func `IMAP: STARTTLS, and then a login`(version: TLSVersion) async throws {
-      try await within("the server says goodbye") {
-        let folder = try CertificateFolder()
-        let port = try freePort()
-        let server = try await dovecot(in: folder, port: port)
-        let endpoint = Endpoint.host("127.0.0.1", port: port)
-        try await listens(endpoint)
+      let folder = try CertificateFolder()
+      let port = try freePort()
+      let server = try await dovecot(in: folder, port: port)
+      let endpoint = Endpoint.host("127.0.0.1", port: port)
+      try await listens(endpoint)
 
-        let plain = try await TCPConnection.connect(to: endpoint)
-        let greeting = String(decoding: try await plain.read(until: .crlf), as: UTF8.self)
-        #expect(greeting.hasPrefix("* OK") && greeting.contains("STARTTLS"), "\(greeting)")
-        try await plain.write(utf8: "a STARTTLS\r\n")
-        let answer = String(decoding: try await plain.read(until: .crlf), as: UTF8.self)
-        #expect(answer.hasPrefix("a OK"), "\(answer)")
-        let secure = plain.startTLS(try PeerFiles.shared.client(version), as: .client(serverName: "server.test"))
-        try await secure.write(utf8: "b CAPABILITY\r\n")
-        let capabilities = try await lines(of: secure, until: "b OK")
-        #expect(!capabilities.contains("STARTTLS") && capabilities.contains("AUTH=PLAIN"), "\(capabilities)")
-        try await secure.write(utf8: "c LOGIN me wrong\r\n")
-        _ = try await lines(of: secure, until: "c NO")
-        try await secure.write(utf8: "d LOGOUT\r\n")
-        let goodbye = try await lines(of: secure, until: "d OK")
-        #expect(goodbye.contains("* BYE"))
-        #expect(try await secure.session.version == version)
-        #expect(try await secure.read() == nil)
-        await secure.close()
-        // Another name than the certificate's.
-        let other = try await TCPConnection.connect(to: endpoint)
-        _ = try await other.read(until: .crlf)
-        try await other.write(utf8: "a STARTTLS\r\n")
-        _ = try await other.read(until: .crlf)
-        let wrong = other.startTLS(try PeerFiles.shared.client(), as: .client(serverName: "imap.test"))
-        await expectTLSError(.nameMismatch) { try await wrong.write(utf8: "b LOGIN me secret\r\n") }
-        await server.kill(SIGTERM)
-      }
+      let plain = try await TCPConnection.connect(to: endpoint)
+      let greeting = String(decoding: try await plain.read(until: .crlf), as: UTF8.self)
+      #expect(greeting.hasPrefix("* OK") && greeting.contains("STARTTLS"), "\(greeting)")
+      try await plain.write(utf8: "a STARTTLS\r\n")
+      let answer = String(decoding: try await plain.read(until: .crlf), as: UTF8.self)
+      #expect(answer.hasPrefix("a OK"), "\(answer)")
+      let secure = plain.startTLS(try PeerFiles.shared.client(version), as: .client(serverName: "server.test"))
+      try await secure.write(utf8: "b CAPABILITY\r\n")
+      let capabilities = try await lines(of: secure, until: "b OK")
+      #expect(!capabilities.contains("STARTTLS") && capabilities.contains("AUTH=PLAIN"), "\(capabilities)")
+      try await secure.write(utf8: "c LOGIN me wrong\r\n")
+      _ = try await lines(of: secure, until: "c NO")
+      try await secure.write(utf8: "d LOGOUT\r\n")
+      let goodbye = try await lines(of: secure, until: "d OK")
+      #expect(goodbye.contains("* BYE"))
+      #expect(try await secure.session.version == version)
+      #expect(try await secure.read() == nil)
+      await secure.close()
+      // Another name than the certificate's.
+      let other = try await TCPConnection.connect(to: endpoint)
+      _ = try await other.read(until: .crlf)
+      try await other.write(utf8: "a STARTTLS\r\n")
+      _ = try await other.read(until: .crlf)
+      let wrong = other.startTLS(try PeerFiles.shared.client(), as: .client(serverName: "imap.test"))
+      await expectTLSError(.nameMismatch) { try await wrong.write(utf8: "b LOGIN me secret\r\n") }
+      await server.kill(SIGTERM)
     }
 
     private func lines(of stream: any ByteStream, until end: String) async throws -> String {
@@ -125,37 +122,34 @@ extension Peers {
     @Test(.needs(.openssl), arguments: TLSVersion.both)
     func `SMTP: OpenSSL's client begins with STARTTLS, and a server of ours upgrades`(version: TLSVersion) async throws
     {
-      try await within("the client has its answer") {
-        let files = try PeerFiles.shared
-        let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
-        let address = try #require(listener.localAddresses.first)
-        let context = try files.server()
-        let serving = Task {
-          try await listener.serve { plain in
-            try await plain.write(utf8: "220 server.test ESMTP\r\n")
-            _ = try await plain.read(until: .crlf)
-            try await plain.write(utf8: "250-server.test\r\n250 STARTTLS\r\n")
-            #expect(try await plain.read(until: .crlf) == Array("STARTTLS\r\n".utf8))
-            // All of it in one go: nothing is awaited between the answer and the upgrade.
-            _ = plain.enqueueWrite(Array("220 go ahead\r\n".utf8), timeout: nil)
-            let secure = plain.startTLS(context, as: .server)
-            _ = try await secure.read(until: .crlf)
-            try await secure.write(utf8: "250 encrypted\r\n")
-            await secure.close()
-          }
+      let files = try PeerFiles.shared
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+      let address = try #require(listener.localAddresses.first)
+      let context = try files.server()
+      let serving = Task {
+        try await listener.serve { plain in
+          try await plain.write(utf8: "220 server.test ESMTP\r\n")
+          _ = try await plain.read(until: .crlf)
+          try await plain.write(utf8: "250-server.test\r\n250 STARTTLS\r\n")
+          #expect(try await plain.read(until: .crlf) == Array("STARTTLS\r\n".utf8))
+          // All of it in one go: nothing is awaited between the answer and the upgrade.
+          _ = plain.enqueueWrite(Array("220 go ahead\r\n".utf8), timeout: nil)
+          let secure = plain.startTLS(context, as: .server)
+          _ = try await secure.read(until: .crlf)
+          try await secure.write(utf8: "250 encrypted\r\n")
+          await secure.close()
         }
-        let client = try await Program(
-          .openssl,
-          [
-            "s_client", "-connect", "\(address)", "-starttls", "smtp", "-quiet", "-crlf", "-CAfile", files("root.pem"),
-            "-verify_return_error", "-verify_hostname", "server.test",
-          ] + SServer.flags(version), input: .pipe)
-        try await client.send("EHLO me\n")
-        try await client.waitForOutput("250 encrypted")
-        _ = try await client.exitStatus()
-        serving.cancel()
-        _ = try await serving.value
       }
+      let client = try await Program(
+        .openssl,
+        [
+          "s_client", "-connect", "\(address)", "-starttls", "smtp", "-quiet", "-crlf", "-CAfile", files("root.pem"),
+          "-verify_return_error", "-verify_hostname", "server.test",
+        ] + SServer.flags(version), input: .pipe)
+      try await client.send("EHLO me\n")
+      try await client.waitForOutput("250 encrypted")
+      _ = try await client.exitStatus()
+      _ = try await serving.ended
     }
 
     // MARK: PostgreSQL
@@ -191,29 +185,27 @@ extension Peers {
     }
 
     @Test(.needs(.postgres)) func `PostgreSQL: SSLRequest, and then a query`() async throws {
-      try await within("the query is answered") {
-        let folder = try CertificateFolder()
-        let port = try freePort()
-        let endpoint = Endpoint.host("127.0.0.1", port: port)
-        let server = try await postgres(in: folder, port: port)
-        try await server.waitForError("ready to accept connections")
-        let context = try PeerFiles.shared.client()
-        for version in TLSVersion.both {
-          let plain = try await askForTLS(endpoint)
-          let secure = plain.startTLS(try PeerFiles.shared.client(version), as: .client(serverName: "127.0.0.1"))
-          try await query(
-            secure, "select ssl, version from pg_stat_ssl where pid = pg_backend_pid()",
-            expecting: ["t", "TLSv1.\(version == .v12 ? 2 : 3)"])
-          #expect(try await secure.session.verdict.isTrusted)
-          // X: the end.
-          try await secure.write([0x58, 0, 0, 0, 4])
-          await secure.close()
-        }
-        let wrong = try await askForTLS(endpoint).startTLS(context, as: .client(serverName: "db.test"))
-        await expectTLSError(.nameMismatch) { try await wrong.handshake() }
-        await server.kill(SIGINT)
-        _ = try? await server.exitStatus()
+      let folder = try CertificateFolder()
+      let port = try freePort()
+      let endpoint = Endpoint.host("127.0.0.1", port: port)
+      let server = try await postgres(in: folder, port: port)
+      try await server.waitForError("ready to accept connections")
+      let context = try PeerFiles.shared.client()
+      for version in TLSVersion.both {
+        let plain = try await askForTLS(endpoint)
+        let secure = plain.startTLS(try PeerFiles.shared.client(version), as: .client(serverName: "127.0.0.1"))
+        try await query(
+          secure, "select ssl, version from pg_stat_ssl where pid = pg_backend_pid()",
+          expecting: ["t", "TLSv1.\(version == .v12 ? 2 : 3)"])
+        #expect(try await secure.session.verdict.isTrusted)
+        // X: the end.
+        try await secure.write([0x58, 0, 0, 0, 4])
+        await secure.close()
       }
+      let wrong = try await askForTLS(endpoint).startTLS(context, as: .client(serverName: "db.test"))
+      await expectTLSError(.nameMismatch) { try await wrong.handshake() }
+      await server.kill(SIGINT)
+      _ = try? await server.exitStatus()
     }
 
     /// Logs in, asks, and takes the one row that comes.

@@ -85,7 +85,7 @@ extension Peers {
           let bytes = try RandomBytes.make(count)
           try folder.write("file", bytes)
           let digests = Notes<[UInt8]>()
-          let server = try OurServer.serving(PeerFiles.shared.server()) { connection in
+          let server = try OurServer(PeerFiles.shared.server()) { connection in
             digests.add(Digest.sha256(try await connection.read(exactly: count)))
             try await connection.write(utf8: "done\n")
           }
@@ -106,7 +106,7 @@ extension Peers {
       for count in Self.small + (version == .v13 ? [Self.large] : []) {
         try await within("\(count) bytes arrive") {
           let bytes = try RandomBytes.make(count)
-          let server = try OurServer.serving(PeerFiles.shared.server()) { try await $0.write(bytes) }
+          let server = try OurServer(PeerFiles.shared.server()) { try await $0.write(bytes) }
           let client = try await SClient.start(server, version, outputTo: output)
           #expect(try await client.exitStatus() == 0)
           let received = try folder.read("received")

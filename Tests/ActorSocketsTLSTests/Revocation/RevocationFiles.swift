@@ -1,18 +1,11 @@
 import ActorSockets
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
 
 extension Authority {
   /// Makes the list of what an issuer has revoked, in the files `NAME.crl` (PEM) and `NAME.crl.der`.
-  ///
-  /// - Parameters:
-  ///   - name: The name of the files.
-  ///   - issuer: Who signs it.
-  ///   - revoked: The certificates on it.
-  ///   - dates: From when to when it is valid, `YYYYMMDDHHMMSSZ`.
-  ///   - extensions: Its extensions.
-  /// - Throws: What the command says.
   func makeRevocationList(
     _ name: String, by issuer: String, revoking revoked: [String] = [],
     dates: (from: String, to: String) = ("20200101000000Z", "20450101000000Z"),
@@ -100,30 +93,23 @@ struct RevocationFiles {
     _ revocation: TLSRevocation = .none, version: TLSVersion? = nil, roots: [TLSTrustRoots]? = nil,
     _ change: (inout TLSConfiguration) throws -> Void = { _ in }
   ) throws -> TLSContext {
-    var configuration = TLSConfiguration(
-      identity: try identity("other"), trustRoots: roots ?? [.file(folder("root.pem"))])
-    configuration.clientCertificates = .required
-    configuration.revocation = revocation
-    configuration.limit(to: version)
-    try change(&configuration)
-    return try TLSContext(configuration)
+    try .made(.init(identity: identity("other"), trustRoots: roots ?? [.file(folder("root.pem"))]), version) {
+      $0.clientCertificates = .required
+      $0.revocation = revocation
+      try change(&$0)
+    }
   }
 
   /// A context for a side that shows a certificate and accepts any.
   func shower(_ name: String = "leaf") throws -> TLSContext {
-    var configuration = TLSConfiguration(identity: try identity(name))
-    configuration.verification = .dangerouslyNone
-    return try TLSContext(configuration)
+    try .made(.init(identity: identity(name))) { $0.verification = .dangerouslyNone }
   }
 }
 
-/// Which side verifies the other one.
 enum VerifyingSide: CaseIterable {
   case client, server
 
-  /// Makes a connection.
-  ///
-  /// - Returns: The ends; why the verifying one failed; and why the other one did.
+  /// Makes a connection. The failures are those of the verifying end and of the other one.
   func connect(
     _ verifier: TLSContext, _ shower: TLSContext, decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .success(()) }
   ) throws -> (ends: TwoEnds, failure: TLSError?, other: TLSError?) {

@@ -59,13 +59,15 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   ]
 }
 
-/// Certificates that are checked against revocation lists, by clients and by servers.
-@Suite struct RevocationListTests {
+@Suite(.endsInTime) struct RevocationListTests {
+  private let files: RevocationFiles
+
+  init() throws { files = try .shared }
+
   @Test(arguments: RevocationCase.all, VerifyingSide.allCases)
   func `The verdict is the right one, and that of OpenSSL's command`(
     revocationCase: RevocationCase, side: VerifyingSide
   ) throws {
-    let files = try RevocationFiles.shared
     for version in TLSVersion.both {
       let verifier = try files.verifier(files.lists(revocationCase.lists, revocationCase.scope), version: version)
       let (_, failure, other) = try side.connect(verifier, files.shower())
@@ -84,7 +86,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test func `Lists are read as PEM and DER, from files and from memory, several in one`() throws {
-    let files = try RevocationFiles.shared
     func bytes(_ names: [String]) throws -> [UInt8] { try names.flatMap { try files.folder.read($0) } }
     let two = try bytes(["root-empty.crl", "middle-leaf.crl"])
     try files.folder.write("two.crl", two)
@@ -100,7 +101,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test func `A source without a valid list is an error that names the source`() throws {
-    let files = try RevocationFiles.shared
     let der = try files.folder.read("middle-leaf.crl.der")
     let pem = try files.folder.text("middle-leaf.crl")
     try files.folder.write("damaged.crl", pem + pem.replacing("MII", with: "MIA"))
@@ -125,7 +125,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
 
   @Test(arguments: VerifyingSide.allCases)
   func `A trust root needs no list, also if it is not self-signed`(side: VerifyingSide) throws {
-    let files = try RevocationFiles.shared
     func failure(_ lists: [String], _ shown: String, roots: [String]) throws -> TLSError.Code? {
       let verifier = try files.verifier(files.lists(lists), roots: roots.map { .file(files.folder("\($0).pem")) }) {
         $0.acceptsPartialChains = true
@@ -142,7 +141,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test func `Pinned keys do not make up for a revoked certificate`() throws {
-    let files = try RevocationFiles.shared
     let pin = TLSTrustRoots.publicKeys([try files.identity().certificates[1].publicKeySHA256])
     for roots in [[pin], [pin, .file(files.folder("root.pem"))]] {
       for (list, code) in [("middle-leaf", TLSError.Code.revoked), ("middle-empty", nil)] {
@@ -156,7 +154,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   func `A closure gets the verdict and decides; without verification the session tells it`(
     side: VerifyingSide, version: TLSVersion
   ) throws {
-    let files = try RevocationFiles.shared
     let lists = files.lists(["root-empty", "middle-leaf"])
     let asking = try files.verifier(lists, version: version) { $0.verification = .custom { _ in true } }
     let seen = Notes<TLSError.Code?>()
@@ -185,7 +182,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   func `Lists that were read again count for new connections, also for those that would resume`(
     side: VerifyingSide, version: TLSVersion
   ) throws {
-    let files = try RevocationFiles.shared
     let folder = try CertificateFolder()
     func publish(_ list: String) throws {
       try folder.write("now.crl", files.folder.read("root-empty.crl") + files.folder.read("\(list).crl"))
@@ -219,7 +215,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   func `A connection that began before the lists were replaced leaves no session for later`(
     side: VerifyingSide, version: TLSVersion
   ) throws {
-    let files = try RevocationFiles.shared
     let lists = files.lists(["root-empty", "middle-empty"])
     let (verifier, shower) = (try files.verifier(lists, version: version), try files.shower())
     let (client, server) = side == .client ? (verifier, shower) : (shower, verifier)
@@ -233,7 +228,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test func `Lists are replaced while connections are made on other threads`() async throws {
-    let files = try RevocationFiles.shared
     let (good, bad) = (files.lists(["root-empty", "middle-empty"]), files.lists(["root-empty", "middle-leaf"]))
     let (verifier, shower) = (try files.verifier(good), try files.shower())
     try await within("all are done") {
@@ -261,21 +255,18 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
 
   @Test(arguments: TLSVersion.both)
   func `A server refuses a revoked client, and a client a revoked server`(version: TLSVersion) async throws {
-    try await within("both are refused") {
-      let files = try RevocationFiles.shared
-      let lists = files.lists(["root-empty", "middle-leaf"])
-      let strict = try OurServer.serving(files.verifier(lists, version: version)) { try await $0.echo() }
-      await expectTLSError(.alertReceived) { try await exchange(with: strict, files.shower()) }
-      try await eventually("the server says why") { !strict.failures.all.isEmpty }
-      #expect((strict.failures.all.first as? TLSError)?.code == .revoked)
-      try await strict.stop()
-      let server = try OurServer.serving(files.shower()) { try await $0.echo() }
-      let error = await expectTLSError(.revoked) {
-        try await exchange(with: server, files.verifier(lists, version: version))
-      }
-      #expect(error.alert == "certificate_revoked")
-      try await server.stop()
+    let lists = files.lists(["root-empty", "middle-leaf"])
+    let strict = try OurServer(files.verifier(lists, version: version))
+    await expectTLSError(.alertReceived) { try await exchange(with: strict, files.shower()) }
+    try await eventually("the server says why") { !strict.failures.all.isEmpty }
+    #expect((strict.failures.all.first as? TLSError)?.code == .revoked)
+    try await strict.stop()
+    let server = try OurServer(files.shower())
+    let error = await expectTLSError(.revoked) {
+      try await exchange(with: server, files.verifier(lists, version: version))
     }
+    #expect(error.alert == "certificate_revoked")
+    try await server.stop()
   }
 
   private func exchange(with server: OurServer, _ context: TLSContext) async throws {
@@ -287,7 +278,6 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test func `A block that is not recognised beside a good list is reported`() throws {
-    let files = try RevocationFiles.shared
     let good = try files.folder.text("middle-leaf.crl")
     let bad = good.replacing("X509 CRL", with: "X509 CLR")
     for text in [good + bad, bad + good] {

@@ -1,5 +1,6 @@
 import COpenSSL
 import Foundation
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
@@ -29,7 +30,6 @@ struct StapleFiles {
     try folder.openssl("ocsp -issuer middle.pem -sha256 -cert leaf.pem -no_nonce -reqout sha256.request")
   }
 
-  /// Makes a response with `openssl ocsp`.
   func response(
     _ request: String = "leaf", _ index: String = "good", by signer: String = "middle", _ options: [String] = []
   ) throws -> [UInt8] {
@@ -77,14 +77,12 @@ struct StapleFiles {
     try ChainServer(chain: folder(alone ? "\(name).pem" : "\(name).chain"), key: folder("\(name).key"), staple: staple)
   }
 
-  /// A client that trusts the root.
   func client(
     _ version: TLSVersion? = nil, requiring: Bool = false, _ change: (inout TLSConfiguration) throws -> Void = { _ in }
   ) throws -> TLSContext {
-    var configuration = TLSConfiguration(trustRoots: [.file(folder("root.pem"))])
-    configuration.requiresStaple = requiring
-    configuration.limit(to: version)
-    try change(&configuration)
-    return try TLSContext(configuration)
+    try .made(.init(trustRoots: [.file(folder("root.pem"))]), version) {
+      $0.requiresStaple = requiring
+      try change(&$0)
+    }
   }
 }

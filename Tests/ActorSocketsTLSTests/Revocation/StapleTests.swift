@@ -57,11 +57,13 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
   ]
 }
 
-/// Responses that servers staple to their certificates, as clients see them.
 @Suite struct StapleTests {
+  private let files: StapleFiles
+
+  init() throws { files = try .shared }
+
   @Test(arguments: StapleCase.all, TLSVersion.both)
   func `A client verifies what is stapled`(stapleCase: StapleCase, version: TLSVersion) throws {
-    let files = try StapleFiles.shared
     let response = try stapleCase.make(files)
     let server = try files.server(response, showing: stapleCase.leaf)
     for isRequired in [false, true] {
@@ -104,7 +106,6 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test func `A response over the limit is refused`() throws {
-    let files = try StapleFiles.shared
     let large = [UInt8](repeating: 0x30, count: Staple.limit + 1)
     let error = try files.server(large).verdict(of: files.client(.v13), asking: RevocationFiles.name).error
     #expect(
@@ -120,7 +121,6 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
   func `Without verification the session has the verdict; a closure is asked before and cannot overrule it`(
     version: TLSVersion
   ) throws {
-    let files = try StapleFiles.shared
     let server = try files.server(files.response("leaf", "revoked"))
     let careless = try files.client(version) { $0.verification = .dangerouslyNone }
     let (error, session) = try server.verdict(of: careless, asking: RevocationFiles.name)
@@ -153,7 +153,6 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test func `Responses are verified with whatever is trusted as the issuer`() throws {
-    let files = try StapleFiles.shared
     let certificates = try files.files.identity().certificates
     func code(_ roots: TLSTrustRoots, _ index: String, alone: Bool = false) throws -> TLSError.Code? {
       let client = try files.client {
@@ -179,7 +178,6 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
 
   @Test(arguments: TLSVersion.both)
   func `A server staples, and the response is replaced while it runs`(version: TLSVersion) throws {
-    let files = try StapleFiles.shared
     let identity = try files.files.identity()
     let server = try TLSContext(TLSConfiguration(identity: identity))
     func connect() throws -> TLSError.Code? {
@@ -213,7 +211,6 @@ struct StapleCase: Sendable, CustomTestStringConvertible {
 
   @Test(arguments: TLSVersion.both)
   func `Each identity has its own response, and a resumed session needs no response`(version: TLSVersion) throws {
-    let files = try StapleFiles.shared
     let (leaf, other) = (try files.files.identity(), try files.files.identity("other"))
     try leaf.replaceStaple(files.response())
     var configuration = TLSConfiguration(identity: other)

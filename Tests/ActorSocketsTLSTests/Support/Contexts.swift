@@ -16,27 +16,36 @@ enum Identities {
 
 /// Contexts of both sides that go together.
 enum Contexts {
-  /// A server's, of one version.
   static func server(
     _ version: TLSVersion? = nil, clientCertificates: TLSClientCertificates = .none,
     _ change: (inout TLSConfiguration) throws -> Void = { _ in }
   ) throws -> TLSContext {
-    var configuration = TLSConfiguration(
-      identity: try Identities.server.get(), trustRoots: [.certificates([try Identities.client.get().certificate])])
-    configuration.clientCertificates = clientCertificates
-    configuration.limit(to: version)
-    try change(&configuration)
-    return try TLSContext(configuration)
+    let roots = [try Identities.client.get().certificate]
+    return try .made(.init(identity: Identities.server.get(), trustRoots: [.certificates(roots)]), version) {
+      $0.clientCertificates = clientCertificates
+      try change(&$0)
+    }
   }
 
-  /// A client's, of one version.
   static func client(
     _ version: TLSVersion? = nil, showingCertificate: Bool = false,
     _ change: (inout TLSConfiguration) throws -> Void = { _ in }
   ) throws -> TLSContext {
     let servers = [try Identities.server.get().certificate, try Identities.rsaServer.get().certificate]
-    var configuration = TLSConfiguration(trustRoots: [.certificates(servers)])
-    if showingCertificate { configuration.identity = try Identities.client.get() }
+    return try .made(.init(trustRoots: [.certificates(servers)]), version) {
+      if showingCertificate { $0.identity = try Identities.client.get() }
+      try change(&$0)
+    }
+  }
+}
+
+extension TLSContext {
+  /// A context of a configuration that is changed, and that speaks only one version if that is given.
+  static func made(
+    _ configuration: TLSConfiguration = .init(), _ version: TLSVersion? = nil,
+    _ change: (inout TLSConfiguration) throws -> Void = { _ in }
+  ) throws -> TLSContext {
+    var configuration = configuration
     configuration.limit(to: version)
     try change(&configuration)
     return try TLSContext(configuration)

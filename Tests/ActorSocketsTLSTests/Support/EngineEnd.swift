@@ -5,7 +5,6 @@ import ActorSockets
 /// One side of a connection without sockets: an engine, and what has become of it.
 final class EngineEnd {
   var engine: TLSEngine
-  /// The decrypted bytes.
   var received: [UInt8] = []
   private(set) var isUp = false
   /// The peer said that no more comes.
@@ -18,6 +17,15 @@ final class EngineEnd {
   private var output: [UInt8] = []
 
   init(_ context: TLSContext, _ role: TLSRole) throws(TLSError) { engine = try TLSEngine(context, as: role) }
+
+  /// A client of `server.test` that has made its first message.
+  init(greeting context: TLSContext) throws(TLSError) {
+    engine = try TLSEngine(context, as: .client(serverName: "server.test"))
+    take([])
+  }
+
+  /// The first message of a client of `server.test`.
+  static func hello(of context: TLSContext) throws -> [UInt8] { try EngineEnd(greeting: context).takeOutput() }
 
   var session: TLSSession { engine.session }
 
@@ -67,7 +75,6 @@ final class EngineEnd {
     take([])
   }
 
-  /// Encrypts bytes.
   func send(_ bytes: [UInt8]) {
     var sent = 0
     while sent < bytes.count, failure == nil, !isStuck {
@@ -77,12 +84,7 @@ final class EngineEnd {
     }
   }
 
-  /// Encrypts bytes as far as what comes of them is taken.
-  ///
-  /// - Parameters:
-  ///   - bytes: What to encrypt.
-  ///   - taken: How much is taken of so much ciphertext.
-  /// - Returns: How many bytes were taken in.
+  /// Encrypts bytes as far as the ciphertext is taken, and returns how many bytes of plaintext that were.
   func write(_ bytes: [UInt8], taking taken: (Int) -> Int) -> Int {
     let result = engine.write(bytes.span) { ciphertext in
       let count = taken(ciphertext.count)
@@ -95,6 +97,24 @@ final class EngineEnd {
       failure = error
       return 0
     }
+  }
+
+  /// Goes on with the handshake until it is done or has failed.
+  func handshake(over stream: any ByteStream) async throws {
+    take([])
+    while !isUp, failure == nil {
+      try await stream.write(takeOutput())
+      if let bytes = try await stream.read() { take(bytes) } else { takeEnd() }
+    }
+    try await stream.write(takeOutput())
+  }
+
+  /// A record whose last byte was changed on the way.
+  func damagedRecord() -> [UInt8] {
+    send([1, 2, 3])
+    var record = takeOutput()
+    record[record.count - 1] ^= 1
+    return record
   }
 
   /// Says that no more comes.
@@ -125,9 +145,14 @@ final class EnginePair {
     self.server = try EngineEnd(server, .server)
   }
 
-  /// Carries bytes over, in both directions, until neither has any.
-  ///
-  /// - Parameter wire: What becomes of a flight: the pieces in which it arrives.
+  /// A pair after its handshake.
+  static func up(_ version: TLSVersion) throws -> EnginePair {
+    let pair = try EnginePair(client: Contexts.client(version), server: Contexts.server(version))
+    pair.exchange()
+    return pair
+  }
+
+  /// Carries bytes over, in both directions, until neither has any. `wire` returns the pieces in which a flight arrives.
   func exchange(_ wire: (Direction, [UInt8]) -> [[UInt8]] = { [$1] }) {
     client.take([])
     server.take([])

@@ -39,29 +39,17 @@ import Testing
     }
   }
 
-  /// What it has to send.
   func output() -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: Self.room)
     let count = unsafe BIO_read(outer, &bytes, Int32(bytes.count))
     return Array(bytes.prefix(max(0, Int(count))))
   }
 
-  /// What it has received.
   func input(_ bytes: [UInt8]) { _ = unsafe BIO_write(outer, bytes, Int32(bytes.count)) }
 
-  /// Changes its keys, and asks the other end to do the same.
-  func updateKey() {
-    unsafe SSL_key_update(end.ssl, SSL_KEY_UPDATE_REQUESTED)
-    unsafe SSL_do_handshake(end.ssl)
-  }
-
-  /// Asks for another handshake, which its own context would not allow.
-  func renegotiate() {
-    unsafe SSL_clear_options(end.ssl, copenssl_SSL_OP_NO_RENEGOTIATION)
-    unsafe SSL_renegotiate(end.ssl)
-    unsafe SSL_do_handshake(end.ssl)
-  }
-
   /// Says that no more comes.
-  func finish() { unsafe SSL_shutdown(end.ssl) }
+  func finish() { end.finish() }
+
+  /// Sends what the end has made.
+  func flush() async throws { try await stream.write(output()) }
 }

@@ -1,4 +1,4 @@
-import ActorSocketsTLS
+@testable import ActorSocketsTLS
 
 /// Contexts and identities that are made once for all tests here.
 enum Made {
@@ -10,16 +10,28 @@ enum Made {
 
   /// A server that shows `identity`.
   static func server(_ change: (inout TLSConfiguration) throws -> Void = { _ in }) throws -> TLSContext {
-    var configuration = TLSConfiguration(identity: try identity.get())
-    try change(&configuration)
-    return try TLSContext(configuration)
+    try .made(.init(identity: identity.get()), nil, change)
   }
 
   /// A client that trusts `identity` and `other`.
   static func client(_ change: (inout TLSConfiguration) throws -> Void = { _ in }) throws -> TLSContext {
     let roots = [try identity.get().certificate, try other.get().certificate]
-    var configuration = TLSConfiguration(trustRoots: [.certificates(roots)])
-    try change(&configuration)
-    return try TLSContext(configuration)
+    return try .made(.init(trustRoots: [.certificates(roots)]), nil, change)
+  }
+
+  /// A client that shows this certificate, and a server that trusts it.
+  static func contexts(
+    withClient identity: TLSIdentity, _ version: TLSVersion, resumes: Bool = true
+  ) throws -> (client: TLSContext, server: TLSContext) {
+    let client = try client {
+      $0.identity = identity
+      $0.limit(to: version)
+    }
+    let server = try server {
+      $0.trustRoots = [.certificates([identity.certificate])]
+      $0.clientCertificates = .required
+      $0.allowsResumption = resumes
+    }
+    return (client, server)
   }
 }

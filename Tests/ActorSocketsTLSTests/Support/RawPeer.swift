@@ -29,21 +29,35 @@ final class RawPeer {
     }
   }
 
-  /// Sends what the engine has made.
   func flush() throws {
     let output = engine.takeOutput()
     if !output.isEmpty { try socket.send(output) }
   }
 
   /// Sends a record whose last byte was changed on the way.
-  func sendDamagedRecord() throws {
-    engine.send([1, 2, 3])
-    var record = engine.takeOutput()
-    record[record.count - 1] ^= 1
-    try socket.send(record)
+  func sendDamagedRecord() throws { try socket.send(engine.damagedRecord()) }
+
+  func send(_ bytes: [UInt8]) throws {
+    engine.send(bytes)
+    try flush()
   }
 
-  /// Receives once.
+  /// Sends the first message, and receives the beginning of the answer.
+  func beginHandshake() async throws {
+    engine.take([])
+    try flush()
+    try await receive()
+  }
+
+  /// Says that no more comes.
+  func finish() throws {
+    engine.finish()
+    try flush()
+  }
+
+  /// Receives until the peer has ended, or has failed.
+  func receiveToEnd() async throws { while !engine.hasEnded, engine.failure == nil { try await receive() } }
+
   func receive() async throws {
     let bytes = try await socket.receive()
     if bytes.isEmpty { engine.takeEnd() } else { engine.take(bytes) }

@@ -6,9 +6,7 @@ import Testing
 /// One end of a connection that has no socket: OpenSSL's `SSL`, driven by hand.
 @safe final class End {
   enum Progress {
-    /// The handshake is done.
     case done
-    /// It waits for the other end.
     case waiting
     /// A closure has to be asked.
     case asking(TLSPeer)
@@ -36,6 +34,22 @@ import Testing
 
   /// Says that it ends. OpenSSL does not resume what ended without that.
   func finish() { if error == nil { unsafe SSL_shutdown(ssl) } }
+
+  /// Changes its keys, and asks the other end to do the same.
+  func updateKey() {
+    unsafe SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED)
+    unsafe SSL_do_handshake(ssl)
+  }
+
+  /// Asks for another handshake, which its own context would not allow.
+  func renegotiate() {
+    unsafe SSL_clear_options(ssl, copenssl_SSL_OP_NO_RENEGOTIATION)
+    unsafe SSL_renegotiate(ssl)
+    unsafe SSL_do_handshake(ssl)
+  }
+
+  /// Puts bytes between the ends that this one has not made.
+  func inject(_ bytes: [UInt8]) { unsafe BIO_write(SSL_get_wbio(ssl), bytes, Int32(bytes.count)) }
 
   var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
 
@@ -105,10 +119,18 @@ final class TwoEnds {
     self.server = try unsafe End(server, .server, over: other)
   }
 
-  /// Goes on until both are done, one has failed and the other has heard of it, or a closure has to be asked.
-  ///
-  /// - Parameter decide: Stands in for the engine: what becomes of a question.
-  /// - Returns: Why each failed, if it did.
+  static func up(
+    client: TLSContext, server: TLSContext, serverName: String = "example.org",
+    decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .success(()) }
+  ) throws -> TwoEnds {
+    let ends = try TwoEnds(client: client, server: server, serverName: serverName)
+    let errors = ends.handshake(decide: decide)
+    if let error = errors.server ?? errors.client { throw error }
+    return ends
+  }
+
+  /// Goes on until both are done, one has failed and the other has heard of it, or a closure has to be asked: `decide` stands in for
+  /// the engine. Returns why each failed, if it did.
   @discardableResult
   func handshake(
     decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .failure(TLSError(.rejected)) }

@@ -19,18 +19,10 @@ struct UntakenAlert {
     let peer = try EngineEnd(clientContext, .client(serverName: "server.test"))
     let secure = server.startTLS(serverContext, as: .server)
     self.secure = secure
-    peer.take([])
-    while !peer.isUp {
-      try await client.write(peer.takeOutput())
-      if let bytes = try await client.read() { peer.take(bytes) }
-    }
-    try await client.write(peer.takeOutput())
+    try await peer.handshake(over: client)
     try await secure.handshake()
     let write = secure.enqueueWrite(pattern(100_000), timeout: nil)
-    peer.send([1])
-    var record = peer.takeOutput()
-    record[record.count - 1] ^= 1
-    try await client.write(record)
+    try await client.write(peer.damagedRecord())
     await #expect(throws: TLSError.self) { _ = try await secure.read(exactly: 1) }
     await #expect(throws: (any Error).self) { try await write.value }
   }

@@ -2,15 +2,10 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-/// How a server finds out whether a client's first message has arrived, without sockets and without OpenSSL.
 @Suite struct ClientHelloTests {
   private static let client = Result { try Contexts.client() }
 
-  private func hello() throws -> [UInt8] {
-    let end = try EngineEnd(Self.client.get(), .client(serverName: "server.test"))
-    end.take([])
-    return end.takeOutput()
-  }
+  private func hello() throws -> [UInt8] { try EngineEnd.hello(of: Self.client.get()) }
 
   /// The records of a hello whose body has this many bytes.
   private func records(_ body: Int, size: Int = 16_384) -> [UInt8] {

@@ -3,7 +3,6 @@ import Testing
 @testable import ActorSocketsTLS
 
 @Suite struct TLSSendStateTests {
-  /// A state that has come to a stage.
   private static func state(in stage: TLSSendState.Stage) -> TLSSendState {
     var state = TLSSendState()
     switch stage {

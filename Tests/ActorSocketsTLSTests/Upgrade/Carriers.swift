@@ -13,7 +13,6 @@ enum CarrierKind: String, CaseIterable, CustomTestStringConvertible {
 
   var testDescription: String { rawValue }
 
-  /// Two ends in plain text.
   func pair(on reactor: Reactor = .shared) async throws -> PlainPair {
     switch self {
     case .tcp: return try await PlainPair(at: .host("127.0.0.1", port: 0), reactor)
@@ -42,7 +41,6 @@ struct PlainPair: Sendable {
     await listener.close()
   }
 
-  /// Both ends, encrypted.
   func encrypted(
     client: TLSContext? = nil, server: TLSContext? = nil
   ) throws -> (client: TLSConnection, server: TLSConnection) {

@@ -63,101 +63,93 @@ private struct Upgraded {
   }
 }
 
-@Suite struct UpgradeEndTests {
+@Suite(.endsInTime) struct UpgradeEndTests {
   @Test(arguments: UpgradePhase.allCases, CarrierKind.allCases)
   func `A connection that is dropped closes, in each phase`(phase: UpgradePhase, carrier: CarrierKind) async throws {
-    try await within("the peer has found the end") {
-      var upgraded = try await Upgraded(phase, carrier)
-      weak let weakly = upgraded.secure
-      weak let plain = upgraded.plain
-      upgraded.secure = nil
-      upgraded.plain = nil
-      switch phase {
-      case .up: #expect(try await upgraded.securePeer?.read() == nil)
-      case .verifying: await #expect(throws: (any Error).self) { try await upgraded.securePeer?.handshake() }
-      case .handshaking, .listening, .partOfHello, .waiting: _ = try? await upgraded.peer.readToEnd()
-      }
-      if let read = upgraded.earlierRead { await expectError(.closed) { _ = try await read.value } }
-      await upgraded.securePeer?.close()
-      await upgraded.peer.close()
-      try await eventually("it has gone") { weakly == nil }
-      try await eventually("the plain one has gone") { plain == nil }
-      upgraded.decided.open()
+    var upgraded = try await Upgraded(phase, carrier)
+    weak let weakly = upgraded.secure
+    weak let plain = upgraded.plain
+    upgraded.secure = nil
+    upgraded.plain = nil
+    switch phase {
+    case .up: #expect(try await upgraded.securePeer?.read() == nil)
+    case .verifying: await #expect(throws: (any Error).self) { try await upgraded.securePeer?.handshake() }
+    case .handshaking, .listening, .partOfHello, .waiting: _ = try? await upgraded.peer.readToEnd()
     }
+    if let read = upgraded.earlierRead { await expectError(.closed) { _ = try await read.value } }
+    await upgraded.securePeer?.close()
+    await upgraded.peer.close()
+    try await eventually("it has gone") { weakly == nil }
+    try await eventually("the plain one has gone") { plain == nil }
+    upgraded.decided.open()
   }
 
   @Test(arguments: UpgradePhase.allCases, CarrierKind.allCases)
   func `A reactor that shuts down ends it, in each phase`(phase: UpgradePhase, carrier: CarrierKind) async throws {
-    try await within("all operations have ended") {
-      let reactor = Reactor()
-      let upgraded = try await Upgraded(phase, carrier, on: reactor)
-      let secure = try #require(upgraded.secure)
-      let read = secure.enqueueRead(.exactly(1))
-      let waiting = Task { try await secure.read(exactly: 1) }
-      reactor.shutdown()
-      for operation in [{ try await read.value }, { try await waiting.value }] as [() async throws -> [UInt8]] {
-        await #expect(throws: SocketError.self) { _ = try await operation() }
-      }
-      if let read = upgraded.earlierRead { await expectError(.reactorShutDown) { _ = try await read.value } }
-      await expectError(.reactorShutDown) { try await secure.write([1]) }
-      await expectError(.reactorShutDown, or: .upgraded) { try await upgraded.plain?.write([1]) }
-      _ = try await secure.closed
-      upgraded.decided.open()
+    let reactor = Reactor()
+    let upgraded = try await Upgraded(phase, carrier, on: reactor)
+    let secure = try #require(upgraded.secure)
+    let read = secure.enqueueRead(.exactly(1))
+    let waiting = Task { try await secure.read(exactly: 1) }
+    reactor.shutdown()
+    for operation in [{ try await read.value }, { try await waiting.value }] as [() async throws -> [UInt8]] {
+      await #expect(throws: SocketError.self) { _ = try await operation() }
     }
+    if let read = upgraded.earlierRead { await expectError(.reactorShutDown) { _ = try await read.value } }
+    await expectError(.reactorShutDown) { try await secure.write([1]) }
+    await expectError(.reactorShutDown, or: .upgraded) { try await upgraded.plain?.write([1]) }
+    _ = try await secure.closed
+    upgraded.decided.open()
   }
 
   @Test(arguments: UpgradePhase.allCases, CarrierKind.allCases)
   func `Closing and aborting either face ends both, in each phase`(
     phase: UpgradePhase, carrier: CarrierKind
   ) async throws {
-    try await within("all have ended") {
-      for aborts in [false, true] {
-        for plainly in [false, true] {
-          let upgraded = try await Upgraded(phase, carrier)
-          let secure = try #require(upgraded.secure)
-          let plain = try #require(upgraded.plain)
-          let read = secure.enqueueRead(.exactly(1))
-          let ending = Task {
-            switch (aborts, plainly) {
-            case (false, false): await secure.close()
-            case (false, true): await plain.close()
-            case (true, false): await secure.abort()
-            case (true, true): await plain.abort()
-            }
+    for aborts in [false, true] {
+      for plainly in [false, true] {
+        let upgraded = try await Upgraded(phase, carrier)
+        let secure = try #require(upgraded.secure)
+        let plain = try #require(upgraded.plain)
+        let read = secure.enqueueRead(.exactly(1))
+        let ending = Task {
+          switch (aborts, plainly) {
+          case (false, false): await secure.close()
+          case (false, true): await plain.close()
+          case (true, false): await secure.abort()
+          case (true, true): await plain.abort()
           }
-          await expectError(.closed) { _ = try await read.value }
-          if let read = upgraded.earlierRead { await expectError(.closed) { _ = try await read.value } }
-          // The peer goes when it has heard: a close waits for its end.
-          _ = try? await upgraded.securePeer?.read()
-          await upgraded.securePeer?.abort()
-          if upgraded.securePeer == nil { _ = try? await upgraded.peer.readToEnd() }
-          await upgraded.peer.abort()
-          await ending.value
-          #expect(try await secure.closed.isByUs, "aborted: \(aborts), by the plain face: \(plainly)")
-          #expect(try await plain.closed.isByUs, "aborted: \(aborts), by the plain face: \(plainly)")
-          upgraded.decided.open()
         }
+        await expectError(.closed) { _ = try await read.value }
+        if let read = upgraded.earlierRead { await expectError(.closed) { _ = try await read.value } }
+        // The peer goes when it has heard: a close waits for its end.
+        _ = try? await upgraded.securePeer?.read()
+        await upgraded.securePeer?.abort()
+        if upgraded.securePeer == nil { _ = try? await upgraded.peer.readToEnd() }
+        await upgraded.peer.abort()
+        await ending.value
+        #expect(try await secure.closed.isByUs, "aborted: \(aborts), by the plain face: \(plainly)")
+        #expect(try await plain.closed.isByUs, "aborted: \(aborts), by the plain face: \(plainly)")
+        upgraded.decided.open()
       }
     }
   }
 
   @Test(arguments: CarrierKind.allCases)
   func `An upgrade of what is closed fails`(carrier: CarrierKind) async throws {
-    try await within("it has failed") {
-      let pair = try await carrier.pair()
-      await pair.client.abort()
-      let secure = pair.client.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
-      await expectError(.closed) { try await secure.handshake() }
-      // Neither can what was upgraded be upgraded once more.
-      let other = try await carrier.pair()
-      let first = other.client.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
-      let second = other.client.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
-      await expectError(.upgraded) { try await second.handshake() }
-      let server = other.server.startTLS(try Contexts.server(), as: .server)
-      try await first.handshake()
-      try await server.handshake()
-      await close(first, server)
-      await pair.server.close()
-    }
+    let pair = try await carrier.pair()
+    await pair.client.abort()
+    let secure = pair.client.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
+    await expectError(.closed) { try await secure.handshake() }
+    // Neither can what was upgraded be upgraded once more.
+    let other = try await carrier.pair()
+    let first = other.client.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
+    let second = other.client.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
+    await expectError(.upgraded) { try await second.handshake() }
+    let server = other.server.startTLS(try Contexts.server(), as: .server)
+    try await first.handshake()
+    try await server.handshake()
+    await close(first, server)
+    await pair.server.close()
   }
 }

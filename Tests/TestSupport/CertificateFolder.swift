@@ -1,23 +1,23 @@
-import Foundation
+package import Foundation
 import SocketSystem
-import Testing
 
 /// A folder with files of a test, which goes with all that is in it; and the `openssl` command that works in it.
-final class CertificateFolder: Sendable {
-  struct Failure: Error, CustomStringConvertible {
-    let description: String
+package final class CertificateFolder: Sendable {
+  package struct Failure: Error, CustomStringConvertible {
+    package let description: String
+
+    package init(description: String) { self.description = description }
   }
 
-  let url: URL
+  package let url: URL
 
   private static let shared = Locked<[URL]>([])
   private static let removal: Void = {
     atexit { for url in CertificateFolder.shared.withLock({ $0 }) { try? FileManager.default.removeItem(at: url) } }
   }()
 
-  /// - Parameter isShared: Whether it is kept in a global, so that it goes when the process ends.
-  /// - Throws: Why it cannot be made.
-  init(isShared: Bool = false) throws {
+  /// One that is shared is kept in a global, and goes when the process ends.
+  package init(isShared: Bool = false) throws {
     // In /tmp, whatever TMPDIR is: errors cut a path after 100 characters.
     let url = URL(filePath: "/tmp/certificates-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
@@ -30,37 +30,26 @@ final class CertificateFolder: Sendable {
 
   deinit { try? FileManager.default.removeItem(at: url) }
 
-  /// The path of a file in it.
-  func callAsFunction(_ name: String) -> String { url.appending(path: name).path(percentEncoded: false) }
+  package func callAsFunction(_ name: String) -> String { url.appending(path: name).path(percentEncoded: false) }
 
-  func write(_ name: String, _ text: String) throws { try write(name, Array(text.utf8)) }
+  package func write(_ name: String, _ text: String) throws { try write(name, Array(text.utf8)) }
 
-  func write(_ name: String, _ bytes: [UInt8]) throws { try Data(bytes).write(to: url.appending(path: name)) }
+  package func write(_ name: String, _ bytes: [UInt8]) throws { try Data(bytes).write(to: url.appending(path: name)) }
 
-  func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: url.appending(path: name))) }
+  package func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: url.appending(path: name))) }
 
-  func text(_ name: String) throws -> String { String(decoding: try read(name), as: UTF8.self) }
+  package func text(_ name: String) throws -> String { String(decoding: try read(name), as: UTF8.self) }
 
-  /// Runs the command `openssl`, which must succeed.
-  ///
-  /// - Parameter line: Its arguments, separated by spaces.
-  /// - Returns: What it wrote.
-  /// - Throws: What it wrote, if it failed.
+  /// Runs the command `openssl` with arguments that spaces separate. It must succeed. Returns what it wrote.
   @discardableResult
-  func openssl(_ line: String) throws -> String {
+  package func openssl(_ line: String) throws -> String {
     let (status, output) = try run(line.split(separator: " ").map(String.init))
     if status != 0 { throw Failure(description: "openssl \(line): \(output)") }
     return output
   }
 
-  /// Runs the command `openssl`, and waits for its end.
-  ///
-  /// By popen(3), because Foundation's `Process` leaks.
-  ///
-  /// - Parameter arguments: The command's arguments.
-  /// - Returns: Its exit status, and what it wrote to both of its outputs.
-  /// - Throws: Why it does not start.
-  func run(_ arguments: [String]) throws -> (status: Int32, output: String) {
+  /// Runs the command `openssl` to its end, by popen(3), because Foundation's `Process` leaks. The output is that of both streams.
+  package func run(_ arguments: [String]) throws -> (status: Int32, output: String) {
     // The command gives up by itself: nothing here waits for it longer.
     let words = ["cd", callAsFunction(""), "&&", "exec", "timeout", "60", "openssl"].map { $0 == "&&" ? $0 : quote($0) }
     let line = (words + arguments.map(quote) + ["</dev/null", "2>&1"]).joined(separator: " ")

@@ -2,20 +2,20 @@ import Foundation
 
 /// Makes certificates with the `openssl` command: keys, requests and signatures, in the files `NAME.key` and `NAME.pem` of
 /// a folder.
-struct Authority {
-  let folder: CertificateFolder
+package struct Authority {
+  package let folder: CertificateFolder
 
   /// Makes a root, too.
-  init(in folder: CertificateFolder, _ root: String) throws {
+  package init(in folder: CertificateFolder, _ root: String) throws {
     self.folder = folder
     try makeRoot(root)
   }
 
-  init(in folder: CertificateFolder) { self.folder = folder }
+  package init(in folder: CertificateFolder) { self.folder = folder }
 
   /// Makes a certificate that is signed by itself. Extensions are in the notation of x509v3_config(5), one a line; dates
   /// are written `YYYYMMDDHHMMSSZ`.
-  func makeRoot(
+  package func makeRoot(
     _ name: String, subject: String? = nil, key: String = "ec -pkeyopt ec_paramgen_curve:P-256",
     extensions: String = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign",
     dates: (from: String, to: String)? = nil, digest: String = "sha256"
@@ -25,7 +25,7 @@ struct Authority {
   }
 
   /// Makes a certificate that another one signs.
-  func issue(
+  package func issue(
     _ name: String, by issuer: String, subject: String? = nil, key: String = "ec -pkeyopt ec_paramgen_curve:P-256",
     extensions: String = "", dates: (from: String, to: String)? = nil, digest: String = "sha256"
   ) throws {
