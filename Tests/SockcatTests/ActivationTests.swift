@@ -25,14 +25,6 @@ import Testing
     try await Program(.perl, ["-e", Self.launcher] + sockets + ["--", Tool.sockcat.url.path, "listen"] + arguments)
   }
 
-  private func expectEcho(at address: Substring) async throws {
-    let client = try await Program(.sockcat, ["connect", String(address)], input: .pipe)
-    try await client.send("hello")
-    try await client.waitForOutput("hello")
-    try await client.finishInput()
-    #expect(try await client.exitStatus() == 0)
-  }
-
   /// The addresses that it says it listens on.
   private func addresses(of server: Program, _ count: Int) async throws -> [Substring] {
     _ = await server.errors.wait { $0.filter { $0 == "\n" }.count >= count }
@@ -41,26 +33,23 @@ import Testing
     }
   }
 
-  @Test
-  func `All sockets that listen are served, and the others passed over`() async throws {
+  @Test func `All sockets that listen are served, and the others passed over`() async throws {
     let folder = try Folder()
     let path = folder.file("socket").path
     let server = try await start(["tcp", "udp", "unix:\(path)"], ["systemd:", "--echo"])
     let addresses = try await addresses(of: server, 2)
     #expect(addresses.count == 2 && addresses.last == "unix:\(path)")
-    for address in addresses { try await expectEcho(at: address) }
-    await server.kill(SIGTERM)
-    #expect(try await server.exitStatus() == 0)
+    for address in addresses { try await Program.expectEcho(at: String(address)) }
+    try await server.stop()
     // It is systemd's.
     #expect(FileManager.default.fileExists(atPath: path))
   }
 
-  @Test
-  func `Only the socket with the given name is served`() async throws {
+  @Test func `Only the socket with the given name is served`() async throws {
     let server = try await start(["LISTEN_FDNAMES=web:admin", "tcp", "tcp"], ["systemd:admin", "--echo", "--once"])
     let addresses = try await addresses(of: server, 1)
     #expect(addresses.count == 1)
-    try await expectEcho(at: try #require(addresses.first))
+    try await Program.expectEcho(at: String(try #require(addresses.first)))
     #expect(try await server.exitStatus() == 0)
   }
 
@@ -76,8 +65,6 @@ import Testing
     async throws
   {
     let server = try await start(sockets, [origin])
-    #expect(try await server.exitStatus() == 2)
-    let lines = await server.errors.lines
-    #expect(lines.count == 1 && lines.first?.contains(part) == true, "\(lines)")
+    try await server.expectFailure(2, part)
   }
 }

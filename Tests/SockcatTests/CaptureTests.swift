@@ -1,12 +1,8 @@
-import ActorSockets
-import ActorSocketsTLS
 import Foundation
 import TestSupport
 import Testing
 
-/// Captures that sockcat makes, read by tshark.
-@Suite(.needs(.tshark), .needs(.socat))
-struct CaptureTests {
+@Suite(.needs(.tshark), .needs(.socat)) struct CaptureTests {
   private let folder: Folder
   private let file: String
 
@@ -15,9 +11,7 @@ struct CaptureTests {
     file = folder.file("capture").path
   }
 
-  /// Runs tshark on the file, and checks that it finds nothing wrong with it.
-  ///
-  /// - Returns: The lines that it prints.
+  /// The lines that tshark prints about the file. It must find nothing wrong with it.
   private func tshark(_ arguments: [String]) async throws -> [String] {
     let program = try await Program(.tshark, ["-n", "-r", file] + arguments)
     let lines = await program.output.lines
@@ -62,10 +56,7 @@ struct CaptureTests {
       family.freeEndpoint(in: folder), "--once", "--echo", "--capture", file,
     ])
     let client = try await Program(.socat, ["-t", "20", "-", family.socat(address)], input: .pipe)
-    try await client.send("hello\n")
-    try await client.waitForOutput("hello\n")
-    try await client.finishInput()
-    #expect(try await client.exitStatus() == 0)
+    try await client.echo("hello\n")
     #expect(try await server.exitStatus() == 0)
     let (sent, answered) = try await followed()
     #expect(sent == "hello\n" && answered == "hello\n")
@@ -87,8 +78,7 @@ struct CaptureTests {
     let start = Date().timeIntervalSince1970
     let client = try await Program(
       .sockcat, ["connect", address, "--capture", file], input: .file(input), outputTo: folder.file("output"))
-    #expect(try await client.exitStatus() == 0)
-    #expect(try await server.exitStatus() == 0)
+    try await expectSuccess(client, server)
     let (sent, answered) = try await followed()
     #expect((sent == text) == true && (answered == text) == true)
     #expect(try await oddities().isEmpty)
@@ -100,14 +90,13 @@ struct CaptureTests {
   }
 
   @Test func `Of TLS, tshark shows the plain text of a request`() async throws {
-    let certificates = try await TestCertificates.shared
+    let certificates = try TestCertificates.shared
     let (server, address) = try await Program.listening(
       ["127.0.0.1:0", "--http", "--capture", file, "--tls"] + certificates.server)
     let client = try await Program(
       .curl, ["-s", "--cacert", certificates.authority, "--max-time", "20", "https://\(address)/a/secret/path"])
     #expect(try await client.exitStatus() == 0)
-    await server.kill(SIGTERM)
-    #expect(try await server.exitStatus() == 0)
+    try await server.stop()
     let (request, answer) = try await followed()
     #expect(request.hasPrefix("GET /a/secret/path HTTP/1.1\r\n"))
     #expect(answer.hasPrefix("HTTP/1.1 200 ") && answer.hasSuffix("It works: this is sockcat.\n"))
@@ -119,34 +108,8 @@ struct CaptureTests {
   }
 
   @Test func `With STARTTLS, the plain dialogue and the decrypted bytes are one stream`() async throws {
-    let identity = try TLSIdentity.selfSigned(for: ["127.0.0.1"])
-    let context = try TLSContext(TLSConfiguration(identity: identity))
-    let authority = folder.file("ca.pem")
-    try Data(identity.certificate.pem.utf8).write(to: authority)
-    try await within("server and client are done") {
-      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
-      async let serving: Void = {
-        let connection = try await listener.accept()
-        try await connection.write(utf8: "* OK\r\n")
-        _ = try await connection.read(until: .crlf)
-        try await connection.write(utf8: "a OK begin\r\n")
-        let secure = connection.startTLS(context, as: .server)
-        try await secure.write(contentsOf: [Array("you said: ".utf8), try await secure.read(until: .lf)])
-        #expect(try await secure.read() == nil)
-        await secure.close()
-      }()
-      let client = try await Program(
-        .sockcat,
-        [
-          "connect", "\(listener.localAddresses[0])", "--starttls", "imap", "--ca", authority.path, "--capture", file,
-        ], input: .pipe)
-      try await client.send("a secret\n")
-      try await client.waitForOutput("you said: a secret\n")
-      try await client.finishInput()
-      #expect(try await client.exitStatus() == 0)
-      try await serving
-      await listener.close()
-    }
+    let script = [Turn.says("* OK\r\n"), .hears("a STARTTLS\r\n"), .says("a OK begin\r\n")]
+    _ = try await Turn.joined(script, "imap", in: folder, ["--capture", file])
     let (sent, answered) = try await followed()
     #expect(sent == "a STARTTLS\r\na secret\n")
     #expect(answered == "* OK\r\na OK begin\r\nyou said: a secret\n")
@@ -160,11 +123,9 @@ struct CaptureTests {
     for text in ["one\n", "two\n", "three\n"] {
       let client = try await Program(.sockcat, ["connect", address], input: .pipe)
       try await client.send(text)
-      try await client.finishInput()
-      #expect(try await client.exitStatus() == 0)
+      try await client.finish()
     }
-    await server.kill(SIGTERM)
-    #expect(try await server.exitStatus() == 0)
+    try await server.stop()
     for (index, text) in ["one\n", "two\n", "three\n"].enumerated() {
       let (sent, answered) = try await followed(index)
       #expect(sent == text && answered == text)
@@ -178,10 +139,7 @@ struct CaptureTests {
     #expect(await refused.errors.text.hasPrefix("sockcat: capture to \"/nonexistent/capture\": "))
     let (server, address) = try await Program.listening(["127.0.0.1:0", "--once", "--echo"])
     let client = try await Program(.sockcat, ["connect", address, "--capture", "/dev/full"], input: .pipe)
-    try await client.send("hello\n")
-    try await client.waitForOutput("hello\n")
-    try await client.finishInput()
-    #expect(try await client.exitStatus() == 0)
+    try await client.echo("hello\n")
     #expect(
       await client.errors.whole == "sockcat: capture to \"/dev/full\": write failed (No space left on device)\n")
     #expect(try await server.exitStatus() == 0)

@@ -4,14 +4,12 @@ import Testing
 @testable import sockcat
 
 struct CommandTests {
-  @Test
-  func `A plain connect has no time limits`() throws {
+  @Test func `A plain connect has no time limits`() throws {
     let command = try Command(parsing: ["connect", "example.com:80"])
     #expect(command == .connect(ConnectOptions(endpoint: .host("example.com", port: 80))))
   }
 
-  @Test
-  func `Options may stand anywhere and carry their value in either form`() throws {
+  @Test func `Options may stand anywhere and carry their value in either form`() throws {
     var options = ConnectOptions(endpoint: .host("a", port: 1), idleTimeout: .seconds(10))
     options.connecting.timeout = .seconds(0.5)
     let expected = Command.connect(options)
@@ -19,8 +17,7 @@ struct CommandTests {
     #expect(try Command(parsing: ["connect", "--timeout=0.5", "--idle-timeout", "10", "--", "a:1"]) == expected)
   }
 
-  @Test
-  func `The end of input ends the sending direction, unless it is to stay open`() throws {
+  @Test func `The end of input ends the sending direction, unless it is to stay open`() throws {
     var connecting = ConnectOptions(endpoint: .host("a", port: 1))
     var listening = ListenOptions(endpoint: .port(0))
     #expect(!connecting.keepsSending && !listening.keepsSending)
@@ -36,8 +33,7 @@ struct CommandTests {
     #expect(try Arguments.word(Array("caf\u{E9}\u{FFFD}".utf8)) == "caf\u{E9}\u{FFFD}")
   }
 
-  @Test
-  func `Connecting may be held to a family and a source`() throws {
+  @Test func `Connecting may be held to a family and a source`() throws {
     var options = ConnectOptions(endpoint: .host("a", port: 1))
     options.addressPreference = .ipv6Only
     for (text, source) in [
@@ -49,8 +45,7 @@ struct CommandTests {
     }
   }
 
-  @Test
-  func `Listening joins one connection unless a service is chosen`() throws {
+  @Test func `Listening joins one connection unless a service is chosen`() throws {
     var options = ListenOptions(endpoint: .port(0))
     #expect(options.servesOne)
     #expect(try Command(parsing: ["listen", ":0"]) == .listen(options))
@@ -62,15 +57,13 @@ struct CommandTests {
     #expect(try Command(parsing: words) == .listen(options))
   }
 
-  @Test
-  func `Sockets can come from systemd, all or those of a name`() throws {
+  @Test func `Sockets can come from systemd, all or those of a name`() throws {
     #expect(try Command(parsing: ["listen", "systemd:"]) == .listen(ListenOptions(origin: .systemd(name: nil))))
     #expect(try Command(parsing: ["listen", "systemd:a b"]) == .listen(ListenOptions(origin: .systemd(name: "a b"))))
     #expect(throws: Failure.self) { try Command(parsing: ["connect", "systemd:"]) }
   }
 
-  @Test
-  func `A proxy has two endpoints`() throws {
+  @Test func `A proxy has two endpoints`() throws {
     var options = ListenOptions(endpoint: .unix(path: "@front"))
     options.mode = .forward(Forwarding(target: .host("a", port: 1)))
     #expect(try Command(parsing: ["proxy", "unix:@front", "a:1"]) == .listen(options))
@@ -90,6 +83,7 @@ struct CommandTests {
 
   @Test(arguments: [
     ["--help"], ["-h"], ["help"], ["connect", "--help"], ["listen", ":0", "-h"], ["demo", "--help"], ["proxy", "-h"],
+    ["udp-listen", "-h"], ["udp-send", "a:1", "--help"],
   ])
   func `Help can be asked for anywhere`(words: [String]) throws {
     #expect(try Command(parsing: words) == .help)
@@ -116,8 +110,7 @@ struct CommandTests {
     #expect(failure?.message.contains("\n") == false)
   }
 
-  @Test
-  func `The name of a passed socket may begin with an accent`() throws {
+  @Test func `The name of a passed socket may begin with an accent`() throws {
     let options = ListenOptions(origin: .systemd(name: "\u{301}a"))
     #expect(try Command(parsing: ["listen", "systemd:\u{301}a"]) == .listen(options))
   }

@@ -5,8 +5,7 @@ import Testing
 struct HTTPRequestTests {
   private func parse(_ text: String) -> HTTPRequest.Outcome { HTTPRequest.parse(Array(text.utf8).span) }
 
-  @Test
-  func `A request is understood when its last byte is there, and not before`() {
+  @Test func `A request is understood when its last byte is there, and not before`() {
     let text = "GET /a?b HTTP/1.1\r\nHost: a\r\nUser-Agent: test\r\n\r\n"
     let bytes = Array(text.utf8)
     for length in bytes.indices {
@@ -16,8 +15,7 @@ struct HTTPRequestTests {
     #expect(parse(text + "GET") == .request(HTTPRequest(method: .get), length: text.utf8.count))
   }
 
-  @Test
-  func `Lines may end with only a line feed, and empty lines may come first`() {
+  @Test func `Lines may end with only a line feed, and empty lines may come first`() {
     let text = "\r\n\nHEAD / HTTP/1.1\nhost:a\n\n"
     #expect(parse(text) == .request(HTTPRequest(method: .head), length: text.utf8.count))
   }
@@ -80,8 +78,7 @@ struct HTTPRequestTests {
     #expect(parse(head + "\r\n\r\n") == .refused(.badRequest))
   }
 
-  @Test
-  func `Another version of HTTP is refused by its number`() {
+  @Test func `Another version of HTTP is refused by its number`() {
     #expect(parse("PRI * HTTP/2.0\r\n\r\n") == .refused(.versionNotSupported))
     #expect(parse("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n") != .refused(.badRequest))
   }
@@ -96,16 +93,14 @@ struct HTTPReplyTests {
 
   private let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test
-  func `Every request that has arrived is answered, and the rest is left`() {
+  @Test func `Every request that has arrived is answered, and the rest is left`() {
     let (reply, consumed, text) = reply(to: get + get + get.dropLast())
     #expect(consumed == 2 * get.utf8.count)
     #expect(text.ranges(of: "HTTP/1.1 200 OK\r\n").count == 2)
     #expect(!reply.isLast)
   }
 
-  @Test
-  func `An incomplete request uses nothing up`() {
+  @Test func `An incomplete request uses nothing up`() {
     let (reply, consumed, _) = reply(to: String(get.dropLast()))
     #expect(consumed == 0)
     #expect(reply.bytes.isEmpty)
@@ -122,16 +117,14 @@ struct HTTPReplyTests {
     #expect(text.contains("\r\nConnection: close\r\n"))
   }
 
-  @Test
-  func `A server that stops answers once more`() {
+  @Test func `A server that stops answers once more`() {
     let (reply, consumed, text) = reply(to: get + get, isDraining: true)
     #expect(reply.isLast)
     #expect(consumed == get.utf8.count)
     #expect(text.contains("\r\nConnection: close\r\n"))
   }
 
-  @Test
-  func `HEAD has the head of GET and no body`() throws {
+  @Test func `HEAD has the head of GET and no body`() throws {
     let full = reply(to: get).text
     let head = reply(to: get.replacing("GET", with: "HEAD")).text
     let end = try #require(full.firstRange(of: "\r\n\r\n"))
@@ -140,8 +133,7 @@ struct HTTPReplyTests {
     #expect(head.contains("\r\nContent-Length: 27\r\n"))
   }
 
-  @Test
-  func `Another method is not allowed, and is told which are`() {
+  @Test func `Another method is not allowed, and is told which are`() {
     let (reply, _, text) = reply(to: "DELETE / HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(text.hasPrefix("HTTP/1.1 405 Method Not Allowed\r\n"))
     #expect(text.contains("\r\nAllow: GET, HEAD\r\n"))

@@ -3,8 +3,7 @@ import TestSupport
 import Testing
 
 /// Connecting to a name where no name server answers: in a network and with files of its own, namespaces(7).
-@Suite(.needs(.bash), .runs(unless: Namespace.mountObstacle))
-struct NameServerTests {
+@Suite(.needs(.bash), .runs(unless: Namespace.mountObstacle)) struct NameServerTests {
   enum Server: String, CaseIterable {
     /// It takes questions and never answers.
     case silent
@@ -13,7 +12,6 @@ struct NameServerTests {
     /// No route leads to it.
     case unreachable
 
-    /// What makes it so.
     var commands: String {
       switch self {
       case .silent:
@@ -28,7 +26,6 @@ struct NameServerTests {
     }
   }
 
-  /// Connects, and returns the exit status and what was said on standard error.
   private func connect(
     _ server: Server, to endpoint: String = "name.example:80", _ options: [String] = []
   ) async throws -> (Int32, String) {

@@ -4,18 +4,11 @@ import TestSupport
 import Testing
 
 extension Program {
-  /// Starts `sockcat proxy` and waits until it listens.
-  ///
-  /// - Returns: The program, and the address it listens on.
   fileprivate static func proxying(
     _ family: Family, in folder: Folder, to target: String, _ options: [String] = []
   ) async throws -> (Program, String) {
     let endpoint = family == .unix ? "unix:\(folder.file("front").path)" : family.freeEndpoint(in: folder)
-    let proxy = try await Program(.sockcat, ["proxy", endpoint, target] + options)
-    try await proxy.waitForError("\n")
-    let line = await proxy.errors.text.prefix { $0 != "\n" }
-    guard line.hasPrefix("listening on ") else { throw Disappointment(description: "\(proxy) printed: \(line)") }
-    return (proxy, String(line.dropFirst("listening on ".count)))
+    return try await proxying([endpoint, target] + options)
   }
 }
 
@@ -32,15 +25,9 @@ private struct Through {
     client = try await TCPConnection.connect(to: Endpoint(parsing: address))
     target = try await listener.accept()
   }
-
-  func stop() async throws {
-    await proxy.kill(SIGTERM)
-    #expect(try await proxy.exitStatus() == 0)
-  }
 }
 
-@Suite(.needs(.socat))
-struct ProxyTests {
+@Suite(.needs(.socat)) struct ProxyTests {
   /// One end of a transfer: socat between a connection, what feeds it and what digests what comes out of it. These are programs
   /// of their own, for what a shell leaves behind could hold the test up.
   private struct End {
@@ -81,8 +68,7 @@ struct ProxyTests {
     let (proxy, address) = try await Program.proxying(family, in: folder, to: target, ["--on", place])
     let near = try await End(folder, "near", sample, samples: there)
     let client = try await Program(.socat, ["-b", "65536", "-t", "20", near.socat, family.socat(address)])
-    #expect(try await client.exitStatus() == 0)
-    #expect(try await server.exitStatus() == 0)
+    try await expectSuccess(client, server)
     for (end, samples) in [(far, there), (near, back)] {
       let files = Array(repeating: sample.path, count: samples).joined(separator: " ")
       let expected = try await Program(.bash, ["-c", "cat \(files) | sha256sum"])
@@ -90,9 +76,7 @@ struct ProxyTests {
       #expect(await end.digest == digest)
       #expect(digest.count == 64)
     }
-    await proxy.kill(SIGTERM)
-    #expect(try await proxy.exitStatus() == 0)
-    #expect(await proxy.errors.lines.count == 1)
+    try await proxy.stopQuietly()
   }
 
   @Test(arguments: Family.allCases)
@@ -104,16 +88,13 @@ struct ProxyTests {
     try await client.send("hello")
     try await client.finishInput()
     try await client.waitForOutput("2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824")
-    #expect(try await client.exitStatus() == 0)
-    #expect(try await server.exitStatus() == 0)
-    await proxy.kill(SIGTERM)
-    #expect(try await proxy.exitStatus() == 0)
+    try await expectSuccess(client, server)
+    try await proxy.stop()
   }
 
   @Test func `A target that refuses ends the client, and the proxy says why and goes on`() async throws {
     let (server, target) = try await Program.listening(["127.0.0.1:0", "--echo"])
-    await server.kill(SIGTERM)
-    #expect(try await server.exitStatus() == 0)
+    try await server.stop()
     let (proxy, address) = try await Program.proxying(.ipv4, in: Folder(), to: target)
     for round in 1...2 {
       let client = try await Program(.sockcat, ["connect", address], input: .pipe)
@@ -123,8 +104,7 @@ struct ProxyTests {
       #expect(await client.errors.whole.contains("reset"))
       #expect(await proxy.errors.wait { $0.split(separator: "\n").count == 1 + round })
     }
-    await proxy.kill(SIGTERM)
-    #expect(try await proxy.exitStatus() == 0)
+    try await proxy.stop()
   }
 
   @Test(arguments: [false, true])
@@ -136,7 +116,7 @@ struct ProxyTests {
     await breaking.abort()
     let error = await #expect(throws: SocketError.self) { _ = try await other.read(timeout: .seconds(20)) }
     #expect(error?.code == .connectionReset)
-    try await through.stop()
+    try await through.proxy.stop()
   }
 
   @Test func `A reader that is slow holds the sender back`() async throws {
@@ -162,7 +142,7 @@ struct ProxyTests {
     #expect(received == total)
     try await sent.value
     await through.target.close()
-    try await through.stop()
+    try await through.proxy.stop()
   }
 
   @Test func `A pair that moves nothing is ended, both sides of it`() async throws {
@@ -171,7 +151,7 @@ struct ProxyTests {
     #expect(try await through.client.read(timeout: .seconds(20)) == nil)
     await through.target.close()
     await through.client.close()
-    try await through.stop()
+    try await through.proxy.stop()
   }
 
   @Test func `No more connections than wanted are served at a time`() async throws {
@@ -192,7 +172,6 @@ struct ProxyTests {
     async let closingToo: Void = second.close()
     await next.close()
     await closingToo
-    await proxy.kill(SIGTERM)
-    #expect(try await proxy.exitStatus() == 0)
+    try await proxy.stop()
   }
 }

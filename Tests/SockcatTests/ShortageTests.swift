@@ -6,24 +6,12 @@ import Testing
 
 /// A server that runs out of descriptors, in earnest and by a tracer that says so.
 struct ShortageTests {
-  /// A server that is started by another program, once it listens.
+  /// A server that another program starts.
   private func listening(
     _ tool: Tool, _ arguments: [String], _ options: [String] = []
   ) async throws -> (Program, String) {
     let command = [Tool.sockcat.url.path, "listen", "127.0.0.1:0", "--echo"]
-    let server = try await Program(tool, arguments + command + options)
-    try await server.waitForError("listening on ")
-    try await server.waitForError("\n")
-    let line = try #require(await server.errors.text.split(separator: "\n").first { $0.hasPrefix("listening on ") })
-    return (server, String(line.dropFirst("listening on ".count)))
-  }
-
-  private func echo(_ text: String, through address: String) async throws {
-    let client = try await Program(.sockcat, ["connect", address], input: .pipe)
-    try await client.send(text)
-    try await client.waitForOutput(text)
-    try await client.finishInput()
-    #expect(try await client.exitStatus() == 0)
+    return try await Program.announced(Program(tool, arguments + command + options))
   }
 
   @Test(.needs(.prlimit), .needs(.bash))
@@ -45,11 +33,9 @@ struct ShortageTests {
     try await flood.finishInput()
     #expect(try await flood.exitStatus() == 1)
     try await late.waitForOutput("late")
-    try await late.finishInput()
-    #expect(try await late.exitStatus() == 0)
-    try await echo("again", through: address)
-    await server.kill(SIGTERM)
-    #expect(try await server.exitStatus() == 0)
+    try await late.finish()
+    try await Program.expectEcho(at: address)
+    try await server.stop()
     // The server reports the connection that was accepted when only the reserve was left.
     let lines = await server.errors.lines
     #expect(lines.dropFirst().map { $0.contains("connections were refused") } == [true], "\(lines)")
@@ -81,10 +67,9 @@ struct ShortageTests {
       }
       #expect(try await clients[0].receive(exactly: 1) == Array("x".utf8))
       for client in clients { client.close() }
-      try await echo("again", through: address)
+      try await Program.expectEcho(at: address)
     }
-    await server.kill(SIGTERM)
-    #expect(try await server.exitStatus() == 0)
+    try await server.stop()
     #expect(await server.errors.whole.contains("connections were refused"))
   }
 
@@ -92,12 +77,8 @@ struct ShortageTests {
   func `A failing accept is tried again`(error: String) async throws {
     let (server, address) = try await listening(
       .strace,
-      [
-        "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=accept4", "-e",
-        "inject=accept4:error=\(error):when=2..4",
-      ])
-    for _ in 0..<4 { try await echo("hello", through: address) }
-    await server.kill(SIGTERM)
-    #expect(try await server.exitStatus() == 0)
+      ["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=accept4", "-e", "inject=accept4:error=\(error):when=2..4"])
+    for _ in 0..<4 { try await Program.expectEcho(at: address) }
+    try await server.stop()
   }
 }

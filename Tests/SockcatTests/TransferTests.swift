@@ -24,8 +24,7 @@ private func digest(of file: URL) async throws -> Substring {
   return await program.output.whole.prefix(64)
 }
 
-@Suite(.needs(.socat))
-struct TransferTests {
+@Suite(.needs(.socat)) struct TransferTests {
   @Test(arguments: Family.allCases, ["pool", "reactor"])
   func `100 MB come back from an echo as they were sent`(family: Family, place: String) async throws {
     let folder = try Folder()
@@ -35,8 +34,7 @@ struct TransferTests {
     let client = try await Program(
       .socat, ["-b", "65536", "-t", "20", "-", family.socat(address)], input: .file(sample),
       outputTo: folder.file("back"))
-    #expect(try await client.exitStatus() == 0)
-    #expect(try await server.exitStatus() == 0)
+    try await expectSuccess(client, server)
     #expect(try await digest(of: folder.file("back")) == digest(of: sample))
     #expect(await server.errors.lines.count == 1)
   }
@@ -49,8 +47,7 @@ struct TransferTests {
       family, in: folder, "-", input: .file(sample), outputTo: folder.file("there"))
     let client = try await Program(
       .sockcat, ["connect", endpoint], input: .file(sample), outputTo: folder.file("here"))
-    #expect(try await client.exitStatus() == 0)
-    #expect(try await server.exitStatus() == 0)
+    try await expectSuccess(client, server)
     let sent = try await digest(of: sample)
     #expect(try await digest(of: folder.file("there")) == sent)
     #expect(try await digest(of: folder.file("here")) == sent)
@@ -65,8 +62,7 @@ struct TransferTests {
     try await client.send("hello")
     try await client.finishInput()
     try await client.waitForOutput("2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824")
-    #expect(try await client.exitStatus() == 0)
-    #expect(try await server.exitStatus() == 0)
+    try await expectSuccess(client, server)
   }
 
   @Test(arguments: Family.allCases)
@@ -79,8 +75,7 @@ struct TransferTests {
     try await server.waitForOutput("question")
     try await server.send("answer")
     try await client.waitForOutput("answer")
-    try await server.finishInput()
-    #expect(try await server.exitStatus() == 0)
+    try await server.finish()
     #expect(try await client.exitStatus() == 0)
     #expect(await server.output.whole == "question")
   }
@@ -89,21 +84,16 @@ struct TransferTests {
   func `ncat gets its echo too`() async throws {
     let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo", "--once"])
     let client = try await Program(.ncat, address.split(separator: ":").map(String.init), input: .pipe)
-    try await client.send("hello\n")
-    try await client.waitForOutput("hello\n")
-    try await client.finishInput()
-    #expect(try await client.exitStatus() == 0)
+    try await client.echo("hello\n")
     #expect(try await server.exitStatus() == 0)
   }
 
-  @Test
-  func `A server that discards its input sends no answer`() async throws {
+  @Test func `A server that discards its input sends no answer`() async throws {
     let sample = try #require(sample)
     let (server, address) = try await Program.listening(["127.0.0.1:0", "--discard", "--once"])
     let client = try await Program(
       .socat, ["-b", "65536", "-t", "20", "-", Family.ipv4.socat(address)], input: .file(sample))
-    #expect(try await client.exitStatus() == 0)
-    #expect(try await server.exitStatus() == 0)
+    try await expectSuccess(client, server)
     #expect(await client.output.whole == "")
   }
 }

@@ -12,7 +12,7 @@ struct EncryptionTests {
 
   @Test(.needs(.openssl))
   func `A server with certificate and key in files answers a client that trusts its authority`() async throws {
-    let certificates = try await TestCertificates.shared
+    let certificates = try TestCertificates.shared
     let context = try TLSContext(TLSConfiguration(trustRoots: [.file(certificates.authority)]))
     try await serving {
       try await serveLines(
@@ -100,7 +100,7 @@ struct EncryptionTests {
 
   @Test(.needs(.openssl))
   func `A hang-up makes a server show its new certificate`() async throws {
-    let certificates = try await TestCertificates.shared
+    let certificates = try TestCertificates.shared
     let context = try TLSContext(TLSConfiguration(identity: TLSIdentity.selfSigned(for: ["127.0.0.1"])))
     // Taken over here too, so that no signal comes before the example has.
     let signals = try ProcessSignals([.hangup])

@@ -3,31 +3,15 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The PROXY protocol between two sockcats.
 struct ProxyProtocolOptionTests {
   private static let required = ["--require-proxy-protocol", "127.0.0.0/8,::1", "-v"]
-
-  /// Sends a line, and expects it back.
-  private func expectEcho(_ client: Program) async throws {
-    try await client.send("hello\n")
-    try await client.waitForOutput("hello\n")
-    try await client.finishInput()
-    #expect(try await client.exitStatus() == 0)
-  }
-
-  private func stop(_ programs: Program...) async throws {
-    for program in programs {
-      await program.kill(SIGTERM)
-      #expect(try await program.exitStatus() == 0)
-    }
-  }
 
   @Test(arguments: ["v1", "v2"], [Family.ipv4, .ipv6])
   func `The target sees the client, not the forwarder`(version: String, family: Family) async throws {
     let (server, target) = try await Program.listening(["127.0.0.1:0", "--echo"] + Self.required)
-    let (forwarder, address) = try await Program.announced(
-      Program(
-        .sockcat, ["proxy", family.freeEndpoint(in: Folder()), target, "--send-proxy-protocol", version, "-v"]))
+    let (forwarder, address) = try await Program.proxying([
+      family.freeEndpoint(in: Folder()), target, "--send-proxy-protocol", version, "-v",
+    ])
     try await within("the line comes back") {
       let client = try await TCPConnection.connect(to: Endpoint(parsing: address))
       try await client.write(utf8: "hello\n")
@@ -37,31 +21,30 @@ struct ProxyProtocolOptionTests {
       try await server.waitForError("sockcat: \(name): connected, through 127.0.0.1:")
       await client.close()
     }
-    try await stop(forwarder, server)
+    for program in [forwarder, server] { try await program.stop() }
   }
 
   @Test(arguments: ["v1", "v2"])
   func `A client without an address in this form is served, too`(version: String) async throws {
     let folder = try Folder()
     let (server, target) = try await Program.listening(["127.0.0.1:0", "--echo"] + Self.required)
-    let (forwarder, address) = try await Program.announced(
-      Program(.sockcat, ["proxy", Family.unix.freeEndpoint(in: folder), target, "--send-proxy-protocol", version]))
-    try await expectEcho(Program(.sockcat, ["connect", address], input: .pipe))
+    let (forwarder, address) = try await Program.proxying([
+      Family.unix.freeEndpoint(in: folder), target, "--send-proxy-protocol", version,
+    ])
+    try await Program.expectEcho(at: address)
     try await server.waitForError("connected, through 127.0.0.1:")
-    try await stop(forwarder, server)
+    for program in [forwarder, server] { try await program.stop() }
   }
 
   @Test func `Through two forwarders, the address remains that of the client`() async throws {
     let (server, target) = try await Program.listening(["127.0.0.1:0", "--echo"] + Self.required)
-    let (second, middle) = try await Program.announced(
-      Program(.sockcat, ["proxy", "127.0.0.1:0", target, "--send-proxy-protocol", "v2"] + Self.required))
-    let client = try await Program(
-      .sockcat, ["connect", middle, "--send-proxy-protocol", "v1:192.0.2.1:5678,192.0.2.2:80"], input: .pipe)
-    try await expectEcho(client)
+    let (second, middle) = try await Program.proxying(
+      ["127.0.0.1:0", target, "--send-proxy-protocol", "v2"] + Self.required)
+    try await Program.expectEcho(at: middle, ["--send-proxy-protocol", "v1:192.0.2.1:5678,192.0.2.2:80"])
     for program in [second, server] {
       try await program.waitForError("sockcat: 192.0.2.1:5678: connected, through 127.0.0.1:")
     }
-    try await stop(second, server)
+    for program in [second, server] { try await program.stop() }
   }
 
   @Test(arguments: [
@@ -72,28 +55,19 @@ struct ProxyProtocolOptionTests {
   func `connect sends the header that it is told to`(header: String, name: String, isOnly: Bool) async throws {
     let service = isOnly ? ["--echo", "--once"] : ["--echo"]
     let (server, address) = try await Program.listening(["127.0.0.1:0"] + service + Self.required)
-    try await expectEcho(
-      Program(.sockcat, ["connect", address, "--send-proxy-protocol", header], input: .pipe))
+    try await Program.expectEcho(at: address, ["--send-proxy-protocol", header])
     try await server.waitForError("sockcat: \(name): connected, through 127.0.0.1:")
-    if isOnly { #expect(try await server.exitStatus() == 0) } else { try await stop(server) }
+    if isOnly { try await expectSuccess(server) } else { try await server.stop() }
   }
 
   @Test(arguments: [true, false])
   func `TLS begins behind the header, and its line has both addresses`(isOnly: Bool) async throws {
-    let certificates = try await TestCertificates.shared
-    let service = ["--echo", "--tls"] + (isOnly ? ["--once"] : [])
-    let (server, address) = try await Program.listening(
-      ["127.0.0.1:0"] + service + Self.required + certificates.server)
-    let client = try await Program(
-      .sockcat,
-      [
-        "connect", address, "--tls", "--ca", certificates.authority, "--send-proxy-protocol",
-        "v2:192.0.2.1:5678,192.0.2.2:80",
-      ], input: .pipe)
-    try await expectEcho(client)
+    let (server, address) = try await Encryption.tls.listening(
+      (isOnly ? ["--echo", "--once"] : ["--echo"]) + Self.required)
+    try await Encryption.tls.connecting(address, ["--send-proxy-protocol", "v2:192.0.2.1:5678,192.0.2.2:80"]).echo()
     try await server.waitForError("sockcat: 192.0.2.1:5678: TLS 1.3, ")
     try await server.waitForError("peer without a certificate, through 127.0.0.1:")
-    if isOnly { #expect(try await server.exitStatus() == 0) } else { try await stop(server) }
+    if isOnly { try await expectSuccess(server) } else { try await server.stop() }
   }
 
   @Test func `A connection without a header is reset, and the server says why and goes on`() async throws {
@@ -102,14 +76,14 @@ struct ProxyProtocolOptionTests {
       let options = header.map { ["--send-proxy-protocol", $0] } ?? []
       let client = try await Program(.sockcat, ["connect", address] + options, input: .pipe)
       if header != nil {
-        try await expectEcho(client)
+        try await client.echo()
         continue
       }
       try await client.send("hello\n")
       #expect(try await client.exitStatus() == 1)
       try await server.waitForError("PROXY header from 127.0.0.1")
     }
-    try await stop(server)
+    try await server.stop()
   }
 
   @Test func `The only connection without a header ends the server with status 1`() async throws {

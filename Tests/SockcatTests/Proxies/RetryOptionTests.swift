@@ -20,10 +20,7 @@ struct RetryOptionTests {
     async let serving: Void = serveThird(of: listener)
     let client = try await Program(
       .sockcat, ["connect", "192.0.2.1:80", "--proxy", proxy, "--retry", "3"], input: .pipe)
-    try await client.send("hello\n")
-    try await client.waitForOutput("hello\n")
-    try await client.finishInput()
-    #expect(try await client.exitStatus() == 0)
+    try await client.echo("hello\n")
     try await serving
   }
 
@@ -42,12 +39,10 @@ struct RetryOptionTests {
   }
 
   @Test func `sockcat proxy tries again to reach its target`() async throws {
-    let (forwarder, address) = try await Program.announced(
-      Program(.sockcat, ["proxy", "127.0.0.1:0", "unix:/nonexistent/socket", "--retry", "2"]))
+    let (forwarder, address) = try await Program.proxying(["127.0.0.1:0", "unix:/nonexistent/socket", "--retry", "2"])
     let client = try await Program(.sockcat, ["connect", address], input: .pipe)
     #expect(try await client.exitStatus() == 1)
     try await forwarder.waitForError("tried 2 times")
-    await forwarder.kill(SIGTERM)
-    #expect(try await forwarder.exitStatus() == 0)
+    try await forwarder.stop()
   }
 }

@@ -3,46 +3,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// sockcat behind other programs' proxies.
-@Suite(.needs(.microsocks), .needs(.tinyproxy))
-struct ThroughProxyTests {
-  enum Kind: String, CaseIterable, CustomTestStringConvertible {
-    case socks5, http
-
-    var testDescription: String { rawValue }
-    /// The password, as it is and encoded. That of tinyproxy is in a file with a syntax of its own.
-    var password: String { self == .socks5 ? "p@s/s:%" : "password" }
-    var encodedPassword: String { self == .socks5 ? "p%40s%2fs:%25" : "password" }
-  }
-
-  /// A proxy that demands a name and a password.
-  private struct Proxy {
-    let program: Program
-    let port: UInt16
-    private let folder = try? Folder()
-
-    init(_ kind: Kind) async throws {
-      port = try freePort()
-      switch kind {
-      case .socks5:
-        program = try await Program(
-          .microsocks, ["-i", "127.0.0.1", "-p", "\(port)", "-u", "me", "-P", kind.password])
-      case .http:
-        let file = try #require(folder).file("tinyproxy.conf")
-        let text =
-          "Port \(port)\nListen 127.0.0.1\nTimeout 60\nMaxClients 50\nAllow 127.0.0.1\nBasicAuth me \(kind.password)\n"
-        try Data(text.utf8).write(to: file)
-        program = try await Program(.tinyproxy, ["-d", "-c", file.path])
-      }
-      try await eventually("the proxy listens", seconds: 20) { [port] in
-        guard let connection = try? await TCPConnection.connect(to: .host("127.0.0.1", port: port)) else {
-          return false
-        }
-        await connection.abort()
-        return true
-      }
-    }
-  }
+@Suite(.needs(.microsocks), .needs(.tinyproxy)) struct ThroughProxyTests {
+  typealias Kind = ProxyProgram.Kind
 
   /// Runs sockcat with a password in its environment.
   private func sockcat(_ arguments: [String], password: String) async throws -> Program {
@@ -50,32 +12,24 @@ struct ThroughProxyTests {
       .env, ["SOCKCAT_PROXY_PASSWORD=\(password)", Tool.sockcat.url.path] + arguments, input: .pipe)
   }
 
-  private func expectEcho(_ client: Program) async throws {
-    try await client.send("hello\n")
-    try await client.waitForOutput("hello\n")
-    try await client.finishInput()
-    #expect(try await client.exitStatus() == 0)
-  }
-
   @Test(arguments: Kind.allCases)
   func `A proxy connects, with the password from the URL or from the environment`(kind: Kind) async throws {
-    let proxy = try await Proxy(kind)
+    let proxy = try await ProxyProgram(kind, login: ("me", kind.password))
     let (server, address) = try await Program.listening(["127.0.0.1:0", "--echo"])
     for (user, password) in [("me", kind.password), ("me:\(kind.encodedPassword)", "wrong")] {
       let url = "\(kind)://\(user)@127.0.0.1:\(proxy.port)"
       let client = try await sockcat(["connect", address, "-v", "--proxy", url], password: password)
-      try await expectEcho(client)
+      try await client.echo()
       #expect(
         await client.errors.whole == "sockcat: \(address): connected, through 127.0.0.1:\(proxy.port)\n")
     }
-    await server.kill(SIGTERM)
-    #expect(try await server.exitStatus() == 0)
+    try await server.stop()
     await proxy.program.kill(SIGKILL)
   }
 
   @Test(arguments: Kind.allCases)
   func `A proxy that refuses is a failure of input and output, and the password is not shown`(kind: Kind) async throws {
-    let proxy = try await Proxy(kind)
+    let proxy = try await ProxyProgram(kind, login: ("me", kind.password))
     let endpoint = "127.0.0.1:\(proxy.port)"
     let target = "127.0.0.1:\(try freePort())"
     // The proxy's own words: of the user, and then of the target, where no process listens.
@@ -100,21 +54,23 @@ struct ThroughProxyTests {
 
   @Test(arguments: Kind.allCases)
   func `sockcat proxy reaches its target through a proxy`(kind: Kind) async throws {
-    let proxy = try await Proxy(kind)
+    let proxy = try await ProxyProgram(kind, login: ("me", kind.password))
     let (server, target) = try await Program.listening(["127.0.0.1:0", "--echo"])
     let url = "\(kind)://me:\(kind.encodedPassword)@127.0.0.1:\(proxy.port)"
-    let (forwarder, address) = try await Program.announced(
-      Program(.sockcat, ["proxy", "127.0.0.1:0", target, "--proxy", url]))
-    try await expectEcho(Program(.sockcat, ["connect", address], input: .pipe))
+    let (forwarder, address) = try await Program.proxying(["127.0.0.1:0", target, "--proxy", url])
+    try await Program.expectEcho(at: address)
     // Without the proxy, nothing is forwarded any more.
     await proxy.program.kill(SIGKILL)
     _ = try? await proxy.program.exitStatus()
     let client = try await Program(.sockcat, ["connect", address], input: .pipe)
     #expect(try await client.exitStatus() == 1)
     try await forwarder.waitForError("127.0.0.1:\(proxy.port)")
-    for program in [forwarder, server] {
-      await program.kill(SIGTERM)
-      #expect(try await program.exitStatus() == 0)
-    }
+    for program in [forwarder, server] { try await program.stop() }
   }
+}
+
+extension ProxyProgram.Kind {
+  /// The password, as it is and encoded. That of tinyproxy is in a file with a syntax of its own.
+  fileprivate var password: String { self == .socks5 ? "p@s/s:%" : "password" }
+  fileprivate var encodedPassword: String { self == .socks5 ? "p%40s%2fs:%25" : "password" }
 }

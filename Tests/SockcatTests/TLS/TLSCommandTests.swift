@@ -9,8 +9,7 @@ struct TLSCommandTests {
     return options.tls
   }
 
-  @Test
-  func `A client may say whom to trust, what to speak and who it is`() throws {
+  @Test func `A client may say whom to trust, what to speak and who it is`() throws {
     var expected = TLSOptions(.client)
     expected.isOn = true
     expected.authorities = "ca.pem"
@@ -42,8 +41,7 @@ struct TLSCommandTests {
     #expect(try options.name(of: Endpoint(parsing: endpoint)) == name)
   }
 
-  @Test
-  func `A server has a certificate and may ask for others`() throws {
+  @Test func `A server has a certificate and may ask for others`() throws {
     let words = [
       "listen", ":0", "--http", "--tls", "--cert", "a", "--key", "b", "--client-ca", "c", "--alpn", "d", "-v",
     ]

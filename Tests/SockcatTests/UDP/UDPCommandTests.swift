@@ -4,8 +4,7 @@ import Testing
 @testable import sockcat
 
 struct UDPCommandTests {
-  @Test
-  func `Listening for datagrams takes groups, and where they end`() throws {
+  @Test func `Listening for datagrams takes groups, and where they end`() throws {
     var options = UDPListenOptions(endpoint: .port(9))
     #expect(try Command(parsing: ["udp-listen", ":9"]) == .udpListen(options))
     options.echoes = true
@@ -21,8 +20,7 @@ struct UDPCommandTests {
         == .udpListen(options))
   }
 
-  @Test
-  func `Sending datagrams takes what a datagram can have`() throws {
+  @Test func `Sending datagrams takes what a datagram can have`() throws {
     var options = UDPSendOptions(endpoint: .host("239.1.2.3", port: 9))
     #expect(try Command(parsing: ["udp-send", "239.1.2.3:9"]) == .udpSend(options))
     options.isWhole = true
@@ -61,11 +59,6 @@ struct UDPCommandTests {
     #expect(failure?.message.unicodeScalars.allSatisfy { $0.value >= 32 } == true)
   }
 
-  @Test(arguments: [["udp-listen", "-h"], ["udp-send", "a:1", "--help"]])
-  func `Help can be asked for anywhere`(words: [String]) throws {
-    #expect(try Command(parsing: words) == .help)
-  }
-
   @Test(arguments: [
     ([], "127.0.0.1:9 0"), (Array("hello, world".utf8), "127.0.0.1:9 12 hello, world"),
     (Array("a\\b\n\r\t".utf8), #"127.0.0.1:9 6 a\\b\n\r\t"#), ([0, 7, 0x7F, 0xFF], #"127.0.0.1:9 4 \x00\x07\x7f\xff"#),
@@ -76,8 +69,7 @@ struct UDPCommandTests {
     #expect(String(decoding: datagram.line, as: UTF8.self) == line + "\n")
   }
 
-  @Test
-  func `Addresses are escaped, too`() throws {
+  @Test func `Addresses are escaped, too`() throws {
     let path = SocketAddress.unix(try UnixPath(parsing: "@a b\nc"))
     #expect(String(decoding: Datagram([65], to: path).line, as: UTF8.self) == "unix:@a\\x20b\\nc 1 A\n")
     #expect(String(decoding: Datagram([65]).line, as: UTF8.self) == "unix: 1 A\n")
@@ -100,8 +92,7 @@ struct UDPCommandTests {
     }
   }
 
-  @Test
-  func `The whole input is one datagram, even of nothing`() throws {
+  @Test func `The whole input is one datagram, even of nothing`() throws {
     var pieces = DatagramPieces(isWhole: true)
     #expect(pieces.finish() == [])
     #expect(try pieces.add(Array("a\n".utf8)) == [])

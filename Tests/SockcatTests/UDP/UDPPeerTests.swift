@@ -2,7 +2,6 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `sockcat udp-listen` and `sockcat udp-send` against programs by others.
 struct UDPPeerTests {
   /// How socat spells an address that it exchanges datagrams with.
   private func datagrams(_ family: Family, _ address: String, in folder: Folder) -> String {
@@ -19,12 +18,10 @@ struct UDPPeerTests {
     let (listener, address) = try await Program.udpListening([family.freeEndpoint(in: folder), "--echo"])
     let socat = try await Program(.socat, ["-", datagrams(family, address, in: folder)], input: .pipe)
     for text in ["hello", "a second one"] {
-      try await socat.send(text)
-      try await socat.waitForOutput(text)
+      try await socat.exchange(text)
     }
     await socat.kill(SIGKILL)
-    await listener.kill(SIGTERM)
-    #expect(try await listener.exitStatus() == 0)
+    try await listener.stop()
     #expect(await listener.linesWithoutAddress == ["5 hello", "12 a second one"])
   }
 
@@ -46,11 +43,7 @@ struct UDPPeerTests {
       let port = try #require(await socat.errors.text.firstMatch(of: /listening on [^\n]*:(\d+)\n/)).1
       endpoint = family == .ipv4 ? "127.0.0.1:\(port)" : "[::1]:\(port)"
     }
-    let sender = try await Program.sockcat(["udp-send", endpoint, "--wait", "0.1"], input: .pipe)
-    try await sender.send("hello, socat\n")
-    try await sender.waitForOutput("\(endpoint) 12 hello, socat\n")
-    try await sender.finishInput()
-    #expect(try await sender.exitStatus() == 0)
+    try await Program.udpExchange([endpoint], "hello, socat\n", expecting: "\(endpoint) 12 hello, socat\n")
     await socat.kill(SIGKILL)
   }
 
@@ -75,8 +68,7 @@ struct UDPPeerTests {
       [Family.unix.freeEndpoint(in: folder), "--count", "1"])
     let socat = try await Program(
       .socat, ["-u", "-b", "70000", "-", "UNIX-SENDTO:\(address.dropFirst(5))"], input: .file(file))
-    #expect(try await socat.exitStatus() == 0)
-    #expect(try await listener.exitStatus() == 0)
+    try await expectSuccess(socat, listener)
     #expect(await listener.output.whole == "unix: 65535+ " + String(repeating: "x", count: 65_535) + "\n")
   }
 
@@ -85,11 +77,9 @@ struct UDPPeerTests {
     let (listener, address) = try await Program.udpListening([family.freeEndpoint(in: Folder()), "--echo"])
     let port = try #require(address.split(separator: ":").last)
     let ncat = try await Program(.ncat, ["-u", family == .ipv4 ? "127.0.0.1" : "::1", "\(port)"], input: .pipe)
-    try await ncat.send("hello")
-    try await ncat.waitForOutput("hello")
+    try await ncat.exchange("hello")
     await ncat.kill(SIGKILL)
-    await listener.kill(SIGTERM)
-    #expect(try await listener.exitStatus() == 0)
+    try await listener.stop()
     #expect(await listener.linesWithoutAddress == ["5 hello"])
   }
 
@@ -106,8 +96,7 @@ struct UDPPeerTests {
       try await ncat.waitForOutput("question")
       try await ncat.send("answer")
       try await sender.waitForOutput("\(endpoint) 6 answer\n")
-      try await sender.finishInput()
-      #expect(try await sender.exitStatus() == 0)
+      try await sender.finish()
       await ncat.kill(SIGKILL)
     }
   }

@@ -1,8 +1,8 @@
 import Foundation
 import TestSupport
+import Testing
 
 extension Program {
-  /// Starts sockcat, in a network of its own if one is given.
   static func sockcat(
     _ arguments: [String], input: Input = .nothing, in network: Namespace? = nil
   ) async throws -> Program {
@@ -18,11 +18,19 @@ extension Program {
     return try await Program(.nsenter, ["--net=\(network.path)", tool.url.path] + arguments, input: input)
   }
 
-  /// Starts `sockcat udp-listen` and waits until it does.
-  ///
-  /// - Returns: The program, and the address it listens on.
+  /// Starts `sockcat udp-listen`, and waits until it says the address on which it listens.
   static func udpListening(_ arguments: [String], in network: Namespace? = nil) async throws -> (Program, String) {
     try await announced(sockcat(["udp-listen"] + arguments, in: network))
+  }
+
+  /// Runs `sockcat udp-send` with a text, and waits for what it prints about the answer.
+  static func udpExchange(
+    _ arguments: [String], _ text: String, expecting answer: String, in network: Namespace? = nil
+  ) async throws {
+    let sender = try await sockcat(["udp-send"] + arguments + ["--wait", "0.1"], input: .pipe, in: network)
+    try await sender.send(text)
+    try await sender.waitForOutput(answer)
+    try await sender.finish()
   }
 
   /// Runs `sockcat udp-send` with an input to its end, which is to be a good one.

@@ -2,7 +2,6 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `sockcat udp-listen` and `sockcat udp-send`, against each other.
 struct UDPToolTests {
   @Test(arguments: Family.allCases)
   func `Lines arrive as datagrams`(family: Family) async throws {
@@ -26,10 +25,8 @@ struct UDPToolTests {
       try await sender.send(text + "\n")
       try await sender.waitForOutput("\(address) \(text.utf8.count) \(text)\n")
     }
-    try await sender.finishInput()
-    #expect(try await sender.exitStatus() == 0)
-    await listener.kill(SIGTERM)
-    #expect(try await listener.exitStatus() == 0)
+    try await sender.finish()
+    try await listener.stop()
     #expect(await listener.linesWithoutAddress == ["5 first", "6 second"])
   }
 
@@ -46,29 +43,23 @@ struct UDPToolTests {
       ["udp-send", address, "--whole"], input: String(repeating: "x", count: longest + 1),
       family == .unix
         ? "longer than a datagram can be" : "\(longest + 1) bytes are more than a datagram to this address can have")
-    await listener.kill(SIGTERM)
-    #expect(try await listener.exitStatus() == 0)
+    try await listener.stop()
     #expect(await listener.linesWithoutAddress == [#"10 two\nlines\n"#, whole])
   }
 
-  @Test
-  func `An endpoint for all addresses hears both families`() async throws {
+  @Test func `An endpoint for all addresses hears both families`() async throws {
     let (listener, address) = try await Program.udpListening([":0", "--count", "2", "--echo"])
     let port = try #require(address.split(separator: ":").last)
     for host in ["127.0.0.1", "[::1]"] {
-      let sender = try await Program.sockcat(["udp-send", "\(host):\(port)", "--wait", "0.1"], input: .pipe)
-      try await sender.send("from \(host)\n")
       // The answer comes from where the question went to.
-      try await sender.waitForOutput("\(host):\(port) \(5 + host.utf8.count) from \(host)\n")
-      try await sender.finishInput()
-      #expect(try await sender.exitStatus() == 0)
+      let answer = "\(host):\(port) \(5 + host.utf8.count) from \(host)\n"
+      try await Program.udpExchange(["\(host):\(port)"], "from \(host)\n", expecting: answer)
     }
     #expect(try await listener.exitStatus() == 0)
     #expect(await listener.output.lines.map { $0.hasPrefix("127.0.0.1:") } == [true, false])
   }
 
-  @Test
-  func `A datagram comes from the source that was asked for`() async throws {
+  @Test func `A datagram comes from the source that was asked for`() async throws {
     let folder = try Folder()
     let (listener, address) = try await Program.udpListening(["127.0.0.1:0", "--count", "1"])
     try await Program.udpSend([address, "--source", "127.0.0.5"], "a")
@@ -95,26 +86,22 @@ struct UDPToolTests {
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).isEmpty)
   }
 
-  @Test
-  func `Waiting in vain for datagrams ends with status 4`() async throws {
+  @Test func `Waiting in vain for datagrams ends with status 4`() async throws {
     let (listener, _) = try await Program.udpListening(["127.0.0.1:0", "--idle-timeout", "0.2"])
     #expect(try await listener.exitStatus() == 4)
     #expect(await listener.errors.lines.last == "sockcat: nothing arrived for 0.2 s")
   }
 
-  @Test
-  func `An address in use is refused with status 1`() async throws {
+  @Test func `An address in use is refused with status 1`() async throws {
     let (listener, address) = try await Program.udpListening(["127.0.0.1:0"])
     try await expectFailure(["udp-listen", address], input: "", "another socket uses this address")
-    await listener.kill(SIGTERM)
-    #expect(try await listener.exitStatus() == 0)
+    try await listener.stop()
   }
 
   @Test(arguments: [Family.ipv4, .ipv6], [[], ["--wait", "20"]])
   func `A refusal that is reported ends sending with status 1`(family: Family, options: [String]) async throws {
     let (listener, address) = try await Program.udpListening([family.freeEndpoint(in: Folder())])
-    await listener.kill(SIGTERM)
-    #expect(try await listener.exitStatus() == 0)
+    try await listener.stop()
     try await expectFailure(["udp-send", address] + options, input: "hello\n", "no process listens at this address")
   }
 
@@ -139,17 +126,9 @@ struct UDPToolTests {
     try await expectFailure(words, input: "", "see sockcat --help", status: 2)
   }
 
-  private func expectFailure(
-    _ arguments: [String], input: String, _ part: String, status: Int32 = 1
-  ) async throws {
+  private func expectFailure(_ arguments: [String], input: String, _ part: String, status: Int32 = 1) async throws {
     let file = try Folder()
     try Data(input.utf8).write(to: file.file("input"))
-    let program = try await Program(.sockcat, arguments, input: .file(file.file("input")))
-    #expect(try await program.exitStatus() == status)
-    let lines = await program.errors.lines
-    #expect(lines.count == 1)
-    #expect(lines.first?.hasPrefix("sockcat: ") == true)
-    #expect(lines.first?.contains(part) == true, "\(lines)")
-    #expect(await program.output.whole == "")
+    try await Program(.sockcat, arguments, input: .file(file.file("input"))).expectFailure(status, part)
   }
 }
