@@ -58,10 +58,7 @@ import Testing
     #expect(later.take() == 0)
   }
 
-  /// Looks ahead again and again. As many elements as are looked for have arrived.
-  ///
-  /// - Parameter taken: How many elements the loop takes after each look.
-  /// - Returns: The limit of each look.
+  /// The limits of looks ahead, after each of which the loop takes this number of elements. As many as are looked for have arrived.
   private func limits(_ taken: [Int]) -> [Int?] {
     var limit = LookaheadLimit(1)
     return taken.map { taken in

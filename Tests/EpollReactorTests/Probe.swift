@@ -18,16 +18,27 @@ actor Probe: EventHandler {
     registration = Registration(on: reactor)
   }
 
+  /// One that has a socket, and its peer.
+  static func attached(to reactor: Reactor) async throws -> (Probe, RawSocket) {
+    let (near, far) = try RawSocket.unixPair()
+    let probe = Probe(reactor)
+    try await probe.enter()
+    try await probe.attach(near)
+    return (probe, far)
+  }
+
   deinit { registration.reactor.submit { [registration] in registration.leave() } }
 
   func enter() throws { try registration.enter(self) }
   func react(_ reaction: @escaping @Sendable (isolated Probe, Readiness) -> Void) { self.reaction = reaction }
   func attach(_ socket: RawSocket) throws { try registration.attach(OwnedDescriptor(owning: socket.release())) }
 
+  var number: Int32 { registration.socket?.number ?? -1 }
+
   /// Closes the descriptor, and says which number it had.
   func closeDescriptor() -> Int32 {
     defer { registration.closeDescriptor() }
-    return registration.socket?.number ?? -1
+    return number
   }
 
   /// Comes behind what was enqueued before. It does something, or an optimised build would not come here.
@@ -71,4 +82,12 @@ extension Probe {
     let heap = executor.reactor.loop.deadlines
     return (heap.count, heap.capacity)
   }
+}
+
+/// Hears of every iteration of the loop.
+final class Iterations: ReactorHook {
+  let lagThreshold: Int64 = 0
+  private let body: @Sendable (Int64) -> Void
+  init(_ body: @escaping @Sendable (Int64) -> Void) { self.body = body }
+  func lagged(_ nanoseconds: Int64) { body(nanoseconds) }
 }

@@ -21,10 +21,7 @@ import Testing
     await #expect(processExitsWith: .success) {
       func use(_ shutsDown: Bool) async throws {
         let reactor = Reactor()
-        let probe = Probe(reactor)
-        try await probe.enter()
-        let (near, _) = try RawSocket.unixPair()
-        try await probe.attach(near)
+        let (probe, _) = try await Probe.attached(to: reactor)
         await probe.arm(at: .max, tag: 1)
         // A list of threads may leave one out while another ends: proc(5) makes no promise.
         try await eventually("there is a thread") { threads(named: "reactor") >= 1 }

@@ -85,10 +85,7 @@ import Testing
 
   @Test func `An idle reactor makes no system call`() async throws {
     let reactor = Reactor()
-    let probe = Probe(reactor)
-    let (near, far) = try RawSocket.unixPair()
-    try await probe.enter()
-    try await probe.attach(near)
+    let (probe, far) = try await Probe.attached(to: reactor)
     await probe.arm(at: .max, tag: 1)
     await probe.arm(at: reactor.now + 3_600_000_000_000, tag: 2)
     let thread = try await reactor.sleeps()

@@ -9,10 +9,7 @@ import Testing
 @Suite struct RegistrationTests {
   @Test func `Readiness is announced once for each change`() async throws {
     let reactor = Reactor()
-    let probe = Probe(reactor)
-    let (near, far) = try RawSocket.unixPair()
-    try await probe.enter()
-    try await probe.attach(near)
+    let (probe, far) = try await Probe.attached(to: reactor)
     try await eventually("it is writable") { probe.events.all == [Readiness.writable.rawValue] }
     for count in 2...5 {
       try far.send([1])
@@ -41,15 +38,11 @@ import Testing
   func `An event of a descriptor that was closed does not reach the one that has its number now`(round: Int) async {
     await #expect(processExitsWith: .success) {
       let reactor = Reactor()
-      let first = Probe(reactor)
-      let second = Probe(reactor)
+      let (first, firstFar) = try await Probe.attached(to: reactor)
+      let (second, secondFar) = try await Probe.attached(to: reactor)
       let third = Probe(reactor)
-      for probe in [first, second, third] { try await probe.enter() }
-      let (firstNear, firstFar) = try RawSocket.unixPair()
-      let (secondNear, secondFar) = try RawSocket.unixPair()
-      let numbers = [firstNear.number, secondNear.number]
-      try await first.attach(firstNear)
-      try await second.attach(secondNear)
+      try await third.enter()
+      let numbers = [await first.number, await second.number]
       try await eventually("both are writable") { first.events.all.count == 1 && second.events.all.count == 1 }
       let reused = Notes<Int32>()
       let kept = Notes<RawSocket>()
@@ -135,10 +128,7 @@ import Testing
 
   @Test func `What left hears nothing any more`() async throws {
     let time = ManualTime()
-    let probe = Probe(time.reactor)
-    let (near, far) = try RawSocket.unixPair()
-    try await probe.enter()
-    try await probe.attach(near)
+    let (probe, far) = try await Probe.attached(to: time.reactor)
     await probe.arm(at: 1000, tag: 1)
     await probe.leave()
     let before = probe.events.all.count

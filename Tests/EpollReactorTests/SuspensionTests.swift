@@ -6,7 +6,7 @@ import Testing
 
 /// One test for each statement at the top of Suspension.swift, with its number: what the code relies on in Swift's runtime, beyond what
 /// the language promises. If a test fails, build with -D ACTORSOCKETS_PLAIN, which does not rely on any of the statements.
-@Suite struct SuspensionTests {
+@Suite(.endsInTime) struct SuspensionTests {
   private actor Caller: ReactorActor {
     nonisolated let executor: ReactorExecutor
     private var suspension: Suspension?
@@ -54,42 +54,36 @@ import Testing
   @Test func `1: an executor may keep its job, and the job may be run as a job of another serial executor`()
     async throws
   {
-    try await within("the calls return") {
-      let reactor = Reactor()
-      for preference in [nil, reactor] as [(any TaskExecutor)?] {
-        for _ in 0..<50 { _ = try await Self.jobsOfReturn(preference, reactor) }
-      }
+    let reactor = Reactor()
+    for preference in [nil, reactor] as [(any TaskExecutor)?] {
+      for _ in 0..<50 { _ = try await Self.jobsOfReturn(preference, reactor) }
     }
   }
 
   @Test func `2: a hop to the executor that already runs the job does not suspend the task`() async throws {
-    try await within("the calls return") {
-      let reactor = Reactor()
-      // The count grows when a job ends: the resuming job ends before the resumed job reads the count.
-      for _ in 0..<20 {
-        let jobs = try await Self.jobsOfReturn(nil, reactor)
-        #expect(jobs == 1)
-      }
+    let reactor = Reactor()
+    // The count grows when a job ends: the resuming job ends before the resumed job reads the count.
+    for _ in 0..<20 {
+      let jobs = try await Self.jobsOfReturn(nil, reactor)
+      #expect(jobs == 1)
     }
   }
 
   @Test func `3: a job makes another job at a hop only if it is not run with the executor that its task prefers`()
     async throws
   {
-    try await within("the calls return") {
-      let reactor = Reactor()
-      let executors: [(TaskPreference, (any TaskExecutor)?)] = [
-        (.other, nil), (.reactor, reactor), (.workers, WorkerPool.shared),
-      ]
-      for (preference, executor) in executors {
-        for (presumed, _) in executors {
-          let jobs = try await Self.jobsOfReturn(executor, presumed: presumed, reactor)
-          #if ACTORSOCKETS_PLAIN
-            #expect(jobs >= 1)
-          #else
-            #expect(jobs == (presumed == preference ? 1 : 2), "the task prefers \(preference), presumed: \(presumed)")
-          #endif
-        }
+    let reactor = Reactor()
+    let executors: [(TaskPreference, (any TaskExecutor)?)] = [
+      (.other, nil), (.reactor, reactor), (.workers, WorkerPool.shared),
+    ]
+    for (preference, executor) in executors {
+      for (presumed, _) in executors {
+        let jobs = try await Self.jobsOfReturn(executor, presumed: presumed, reactor)
+        #if ACTORSOCKETS_PLAIN
+          #expect(jobs >= 1)
+        #else
+          #expect(jobs == (presumed == preference ? 1 : 2), "the task prefers \(preference), presumed: \(presumed)")
+        #endif
       }
     }
   }

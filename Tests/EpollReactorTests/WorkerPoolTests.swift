@@ -8,7 +8,6 @@ import Testing
 @Suite(.serialized) struct WorkerPoolTests {
   private actor Counter: ReactorActor {
     nonisolated let executor: ReactorExecutor
-    /// How many numbers each caller has told.
     private(set) var told: [Int: Int] = [:]
     init(_ reactor: Reactor) { executor = ReactorExecutor(reactor) }
 
@@ -21,14 +20,6 @@ import Testing
 
   private actor Default {
     func isOn(_ reactor: Reactor) -> Bool { reactor.loop.isCurrent }
-  }
-
-  /// Hears of every turn.
-  private final class Hook: ReactorHook {
-    let lagThreshold: Int64 = 0
-    private let body: @Sendable () -> Void
-    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    func lagged(_: Int64) { body() }
   }
 
   private static let workers = WorkerPool.shared
@@ -165,7 +156,7 @@ import Testing
       }
       // Mostly it waits by then.
       for _ in 0..<3 { await Task(executorPreference: Self.workers) {}.value }
-      reactor.hook = Hook { lagged.yield() }
+      reactor.hook = Iterations { _ in lagged.yield() }
       await Task(executorPreference: reactor) {}.value
       try await within("the job has run") { #expect(await heard.value) }
     }
@@ -191,38 +182,34 @@ import Testing
     for task in endless { await task.value }
   }
 
-  @Test func `Work that a task on the reactor starts for the workers begins while that task computes`() async throws {
-    let reactor = Reactor()
-    for _ in 0..<50 {
-      let hasRun = Locked(false)
-      let begunMeanwhile = await Task(executorPreference: reactor) {
-        Task(executorPreference: Self.workers) { hasRun.withLock { $0 = true } }
-        return blockThread { hasRun.withLock { $0 } }
-      }.value
-      #expect(begunMeanwhile)
-      if !begunMeanwhile { return }
-    }
-  }
-
-  /// An actor of the user's.
   private actor Session: ReactorActor {
     nonisolated let executor: ReactorExecutor
     init(_ reactor: Reactor) { executor = ReactorExecutor(reactor) }
 
-    func startsWork() -> Bool {
-      let hasRun = Locked(false)
-      Task(executorPreference: WorkerPoolTests.workers) { hasRun.withLock { $0 = true } }
-      return blockThread { hasRun.withLock { $0 } }
-    }
+    func startsWork() -> Bool { WorkerPoolTests.startsWork() }
   }
 
-  @Test func `Work that a user's actor on the reactor starts for the workers begins while that actor computes`() async {
-    let session = Session(Reactor())
+  @Test(arguments: [false, true])
+  func `Work that a task or a user's actor on the reactor starts for the workers begins while that computes`(
+    isActor: Bool
+  ) async {
+    let reactor = Reactor()
+    let session = Session(reactor)
     for _ in 0..<50 {
-      let begunMeanwhile = await session.startsWork()
+      let begunMeanwhile =
+        isActor
+        ? await session.startsWork()
+        : await Task(executorPreference: reactor) { Self.startsWork() }.value
       #expect(begunMeanwhile)
       if !begunMeanwhile { return }
     }
+  }
+
+  /// Starts work for the workers, and says whether it has begun before this returns.
+  private static func startsWork() -> Bool {
+    let hasRun = Locked(false)
+    Task(executorPreference: workers) { hasRun.withLock { $0 = true } }
+    return blockThread { hasRun.withLock { $0 } }
   }
 
   @Test func `Handlers that block every worker do not hold up the other tasks of the program`() async throws {

@@ -62,9 +62,7 @@ import Testing
     #expect(other.report.kept == 0 && other.report.dropped == 2)
   }
 
-  @Test(arguments: [
-    (0, 0, 0), (3, 0, 0), (4, 4, 0), (6, 4, 0), (7, 7, 1), (9, 7, 1), (10, 10, 2), (12, 10, 2),
-  ])
+  @Test(arguments: [(0, 0, 0), (3, 0, 0), (4, 4, 0), (6, 4, 0), (7, 7, 1), (9, 7, 1), (10, 10, 2), (12, 10, 2)])
   func `After a failure, units that are not whole are lost`(count: Int, whole: Int, kept: Int) throws {
     var backlog = backlog()
     for _ in 0..<3 { backlog.append(unit(3)) }

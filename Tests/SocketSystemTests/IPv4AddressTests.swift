@@ -55,36 +55,22 @@ import Testing
   }
 
   @Test func `Each kind of address is told only by its range`() {
-    struct Kind {
-      let name: String
-      let has: (IPv4Address) -> Bool
-      let inside: [String]
-      let outside: [String]
-    }
-    let kinds = [
-      Kind(name: "unspecified", has: \.isUnspecified, inside: ["0.0.0.0"], outside: ["0.0.0.1", "255.255.255.255"]),
-      Kind(
-        name: "loopback", has: \.isLoopback, inside: ["127.0.0.0", "127.0.0.1", "127.255.255.255"],
+    let kinds: [AddressKind<IPv4Address>] = [
+      .init("unspecified", \.isUnspecified, ["0.0.0.0"], outside: ["0.0.0.1", "255.255.255.255"]),
+      .init(
+        "loopback", \.isLoopback, ["127.0.0.0", "127.0.0.1", "127.255.255.255"],
         outside: ["126.255.255.255", "128.0.0.0"]),
-      Kind(
-        name: "multicast", has: \.isMulticast, inside: ["224.0.0.0", "239.255.255.255"],
+      .init(
+        "multicast", \.isMulticast, ["224.0.0.0", "239.255.255.255"],
         outside: ["223.255.255.255", "240.0.0.0", "255.255.255.255"]),
-      Kind(
-        name: "link-local", has: \.isLinkLocal, inside: ["169.254.0.0", "169.254.255.255"],
-        outside: ["169.253.255.255", "169.255.0.0"]),
-      Kind(
-        name: "private", has: \.isPrivate,
-        inside: [
-          "10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255",
-        ],
-        outside: [
-          "9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0",
-        ]),
+      .init(
+        "link-local", \.isLinkLocal, ["169.254.0.0", "169.254.255.255"], outside: ["169.253.255.255", "169.255.0.0"]),
+      .init(
+        "private", \.isPrivate,
+        ["10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255"],
+        outside: ["9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0"]),
     ]
-    for kind in kinds {
-      for text in kind.inside { #expect(IPv4Address(text).map(kind.has) == true, "\(text) is \(kind.name)") }
-      for text in kind.outside { #expect(IPv4Address(text).map(kind.has) == false, "\(text) is not \(kind.name)") }
-    }
+    for kind in kinds { kind.check { IPv4Address($0) } }
     #expect(IPv4Address.any.isUnspecified)
     #expect(IPv4Address.loopback == IPv4Address(127, 0, 0, 1))
     #expect(IPv4Address.broadcast == IPv4Address("255.255.255.255"))

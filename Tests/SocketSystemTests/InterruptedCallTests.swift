@@ -11,15 +11,8 @@ private let interruptions = Atomic<Int>(0)
 /// Signals interrupt calls that wait in the kernel. The descriptors are blocking, because a call on a nonblocking one returns before a
 /// signal can interrupt it.
 @Suite(.serialized) struct InterruptedCallTests {
-  /// Runs a call that waits on a thread of its own, interrupts it, and then lets it finish.
-  ///
-  /// - Parameters:
-  ///   - call: The system call.
-  ///   - isRepeated: Whether the call must still wait after it was interrupted. Then it is interrupted three times.
-  ///   - body: Makes the call, which must wait until `finish` is called.
-  ///   - finish: Makes the call possible.
-  /// - Returns: What the call returned.
-  /// - Throws: The error of the call.
+  /// Makes a call that waits on a thread of its own, interrupts it, and lets it finish. If `isRepeated`, the call must still wait after
+  /// it was interrupted, three times.
   private func interrupt<Value: Sendable>(
     _ call: KernelThread.SystemCall, isRepeated: Bool = true, _ body: @escaping @Sendable () throws -> Value,
     then finish: @Sendable () throws -> Void = {}
@@ -59,7 +52,6 @@ private let interruptions = Atomic<Int>(0)
     return try await outcome
   }
 
-  /// A socket without room, and its peer.
   private func fullPair() throws -> (RawSocket, RawSocket) {
     let (full, peer) = try RawSocket.unixPair()
     let flags = fcntl(full.number, F_GETFL)
@@ -85,41 +77,31 @@ private let interruptions = Atomic<Int>(0)
     }
   }
 
-  @Test func `A send that is interrupted is repeated`() async throws {
-    let (full, peer) = try fullPair()
-    let sent = try await interrupt(.sendto) {
-      try self.count(BorrowedDescriptor(full.number).send([1, 2].span))
-    } then: {
-      try drain(peer)
-    }
-    #expect(sent == 2)
-  }
+  /// A call that sends, and how many bytes it sends when there is room.
+  private static let sends: [(call: KernelThread.SystemCall, count: Int)] = [
+    (.sendto, 2), (.sendmsg, 3), (.sendfile, 5),
+  ]
 
-  @Test func `A gathered send that is interrupted is repeated`() async throws {
-    let (full, peer) = try fullPair()
-    let sent = try await interrupt(.sendmsg) {
-      try self.count(BorrowedDescriptor(full.number).send(gathering: [[1, 2], [3]], skipping: 1))
-    } then: {
-      try drain(peer)
-    }
-    #expect(sent == 2)
-  }
-
-  @Test func `Sending a file is repeated when it is interrupted`() async throws {
+  @Test(arguments: sends)
+  func `A send that is interrupted is repeated`(call: KernelThread.SystemCall, count: Int) async throws {
     let (full, peer) = try fullPair()
     let folder = try Folder()
     let path = folder.file("file").path
     try "hello".write(toFile: path, atomically: true, encoding: .utf8)
     let file = try OwnedDescriptor.openForReading(path)
-    let sent = try await interrupt(.sendfile) {
-      guard case .transfer(let transfer) = BorrowedDescriptor(full.number).send(file: file, from: 0, count: 5) else {
-        throw SystemError(call: "sendfile", errno: EIO)
+    let sent = try await interrupt(call) {
+      let socket = BorrowedDescriptor(full.number)
+      switch call {
+      case .sendto: return try self.count(socket.send([1, 2].span))
+      case .sendmsg: return try self.count(socket.send(gathering: [[1, 2], [3, 4]], skipping: 1))
+      default:
+        guard case .transfer(let transfer) = socket.send(file: file, from: 0, count: 5) else { return -1 }
+        return try self.count(transfer)
       }
-      return try self.count(transfer)
     } then: {
       try drain(peer)
     }
-    #expect(sent == 5)
+    #expect(sent == count)
   }
 
   @Test func `A receive that is interrupted is repeated`() async throws {

@@ -2,7 +2,6 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The networks that tests make.
 @Suite(.needsNamespaces) struct NamespaceTests {
   private static func network(of thread: String) throws -> String {
     try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(thread)/ns/net")

@@ -2,7 +2,6 @@ import Testing
 
 @testable import SocketSystem
 
-/// Which signals are taken over, and who hears of them.
 @Suite struct SignalSubscriptionsTests {
   /// The machine, and the counts that the handlers would have.
   private struct Scene {
