@@ -1,4 +1,3 @@
-/// A page for maintainers, in Markdown.
 struct DocumentationPage: Sendable {
   /// A text in backticks, and its line, counted from 1.
   struct Quotation: Equatable {
@@ -30,7 +29,6 @@ struct DocumentationPage: Sendable {
   }
 }
 
-/// The names that the sources have.
 struct SourceNames: Sendable {
   private let paths: [String]
   /// The names in each file's code. Comments and strings do not count.
@@ -45,12 +43,10 @@ struct SourceNames: Sendable {
     all = namesOfFiles.reduce(into: Set()) { $0.formUnion($1) }
   }
 
-  /// The number of files whose path ends with these components.
   func fileCount(endingWith path: String) -> Int { paths.count { $0.hasSuffix("/\(path)") } }
 
   func has(_ name: Substring) -> Bool { all.contains(name) }
 
-  /// Whether one file has both names.
   func haveTogether(_ first: Substring, _ second: Substring) -> Bool {
     namesOfFiles.contains { $0.contains(first) && $0.contains(second) }
   }
@@ -61,16 +57,8 @@ struct SourceNames: Sendable {
 }
 
 extension DocumentationPage {
-  /// Finds what the page quotes and the sources do not have.
-  ///
-  /// - Parameters:
-  ///   - sources: The names that exist.
-  ///   - allowed: Texts that are no names of the sources: system calls, commands, parts of the language.
-  ///   - exists: Returns whether a path from the repository's root on exists.
-  /// - Returns: Quotations that nothing explains, and allowed texts that the page does not need.
-  func unknownNames(
-    _ sources: SourceNames, allowed: Set<String>, exists: (String) -> Bool
-  ) -> [SourceRule.Violation] {
+  /// Finds quotations that nothing explains, and allowed texts (system calls, commands, parts of the language) that the page does not need.
+  func unknownNames(_ sources: SourceNames, allowed: Set<String>, exists: (String) -> Bool) -> [SourceRule.Violation] {
     var unused = allowed
     var violations: [SourceRule.Violation] = []
     for quotation in quotations {

@@ -31,7 +31,6 @@ extension SourceFile.Line {
 
 /// The page that explains the codes: a table for each group of them, below a heading.
 struct TroubleshootingPage {
-  /// A row of a table.
   struct Row: Equatable {
     /// The error type whose code the row explains.
     let type: String

@@ -51,7 +51,6 @@ private enum LicenceWords {
     "Permission is hereby granted", "Redistribution and use in source", "THE SOFTWARE IS PROVIDED",
   ]
 
-  /// The first place of each phrase.
   static func violations(in text: Data) -> [SourceRule.Violation] {
     phrases.compactMap { phrase in
       guard let range = text.range(of: Data(phrase.utf8)) else { return nil }

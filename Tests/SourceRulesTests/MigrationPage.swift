@@ -35,9 +35,7 @@ struct MigrationPage {
 
   let rows: [Row]
 
-  /// - Parameters:
-  ///   - text: The page in Markdown.
-  ///   - classNames: The headings of the sections that have rows.
+  /// Only sections whose headings are names of classes have rows.
   init(_ text: String, classNames: Set<String>) {
     var className: String?
     var rows: [Row] = []
@@ -55,10 +53,7 @@ struct MigrationPage {
     self.rows = rows
   }
 
-  /// Compares the rows with a list.
-  ///
-  /// - Parameter list: The symbols that must have a row.
-  /// - Returns: Symbols without a row, rows without a symbol, second rows of a symbol, and rows without a replacement or a reason.
+  /// Finds symbols without a row, rows without a symbol, second rows of a symbol, and rows without a replacement or a reason.
   func violations(_ list: SymbolList) -> [SourceRule.Violation] {
     var missing = Set(list.symbols)
     let known = missing

@@ -1,54 +1,17 @@
 import Foundation
 import Testing
 
-/// The pages about migration are complete, and name only what exists.
 @Suite struct MigrationPageTests {
-  private static let names = SourceNames(SourceFile.sources + SourceFile.tests)
-
-  /// For each page, the quoted texts that are no names of the sources.
-  private static let pages: [(name: String, allowed: Set<String>)] = [
-    (
-      "CocoaAsyncSocket",
-      [
-        "GCDAsyncSocketSSLCertificates", "GCDAsyncSocketSSLIsServer", "GCDAsyncSocketSSLPeerName", "IPv4Enabled",
-        "[::]",
-        "beginReceiving", "dispatch_sync", "enableReusePort", "import ActorSocketsTLS", "isIPv4Enabled",
-        "readData(toLength:withTimeout:tag:)", "readDataToLength:withTimeout:tag:", "socket4FD", "socketFD",
-        "some ByteStream",
-      ]
-    ),
-    ("SwiftNIO", ["ByteToMessageHandler", "NIOAsyncChannel", "allowRemoteHalfClosure"]),
-    ("NetworkFramework", ["NWBrowser", "NWPathMonitor", "try TLSContext()"]),
-    ("BSDSockets", ["MSG_ZEROCOPY"]),
-  ]
-
   @Test func `Every symbol of CocoaAsyncSocket has its row`() throws {
     let list = SymbolList(try #require(SourceFile.text(of: "Tests/SourceRulesTests/CocoaAsyncSocketSymbols.txt")))
     #expect(list.classNames == ["GCDAsyncSocket", "GCDAsyncUdpSocket"])
     #expect(list.symbols.count > 200)
-    let path = Self.path(of: "CocoaAsyncSocket")
+    let path = "Docs/ActorSockets.docc/MigratingFromCocoaAsyncSocket.md"
     let page = MigrationPage(try #require(SourceFile.text(of: path)), classNames: list.classNames)
-    for violation in page.violations(list) {
-      violation.record(in: path)
-    }
+    for violation in page.violations(list) { violation.record(in: path) }
   }
-
-  @Test(arguments: pages.indices)
-  func `A page about migration names only what exists`(index: Int) throws {
-    let (name, allowed) = Self.pages[index]
-    let path = Self.path(of: name)
-    let text = MigrationPage.withoutForeignNames(try #require(SourceFile.text(of: path)))
-    let page = DocumentationPage(path: path, text: text)
-    #expect(page.quotations.count > 5)
-    for violation in page.unknownNames(Self.names, allowed: allowed, exists: SourceFile.exists) {
-      violation.record(in: path)
-    }
-  }
-
-  private static func path(of name: String) -> String { "Docs/ActorSockets.docc/MigratingFrom\(name).md" }
 }
 
-/// The check of the rows finds what it is there to find.
 @Suite struct MigrationPageRowTests {
   private let list = SymbolList("# Cars\n\n[Car]\ndrive:\nstop\n\n[Boat]\nstop\n")
 

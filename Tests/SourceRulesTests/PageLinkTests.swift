@@ -23,7 +23,6 @@ import Testing
   }
 }
 
-/// The links of a page in Markdown to other files of the repository.
 private struct PageLinks {
   private let folder: String
   private let path: String
@@ -35,12 +34,6 @@ private struct PageLinks {
     self.text = text
   }
 
-  /// Says which links lead nowhere.
-  ///
-  /// - Parameters:
-  ///   - exists: Returns whether the repository has a file or a folder.
-  ///   - contents: Returns the text of a file.
-  /// - Returns: A sentence for each link.
   func problems(exists: (String) -> Bool, text contents: (String) -> String?) -> [String] {
     let prose = Self.withoutBlocks(text).replacing(/`[^`\n]*`/, with: "")
     let targets = prose.matches(of: /\]\(([^)\s]+)\)/).map(\.1) + prose.matches(of: /(?m)^\[[^\]]+\]: (\S+)$/).map(\.1)

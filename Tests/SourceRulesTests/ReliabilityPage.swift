@@ -5,9 +5,7 @@ struct ReliabilityPage: Sendable {
     let number: String
     let tried: String
     let passed: String
-    /// What the last column has.
     let shownBy: String
-    /// The names of links in that column.
     let labels: [String]
     /// The text below the table; empty if there is no text about the row.
     var text = ""
@@ -42,10 +40,7 @@ struct ReliabilityPage: Sendable {
     self.links = links
   }
 
-  /// Says what is wrong with the rows and links.
-  ///
-  /// - Parameter contents: Returns the text of the file at a path from the repository's root on; `nil` if no file is there.
-  /// - Returns: A sentence for each mistake.
+  /// Says what is wrong with the rows and links. `contents` returns the text of a file; `nil` if no file is there.
   func problems(contents: (String) -> String?) -> [String] {
     let used = Set(rows.flatMap(\.labels))
     var files: [String: String] = [:]

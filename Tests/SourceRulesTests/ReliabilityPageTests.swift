@@ -1,7 +1,6 @@
 import Foundation
 import Testing
 
-/// The page about reliability names tests that exist.
 @Suite struct ReliabilityPageTests {
   @Test func `Each fault on the page has its tests, or the words not shown`() throws {
     let text = try #require(SourceFile.text(of: "Docs/Reliability.md"))

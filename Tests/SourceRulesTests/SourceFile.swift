@@ -3,11 +3,9 @@ import Testing
 
 /// A Swift file of this repository, with its code told from its comments.
 struct SourceFile: Sendable, CustomTestStringConvertible {
-  /// One line of it.
   struct Line: Sendable {
     /// What the compiler reads: without comments, and with string literals emptied.
     let code: String
-    /// What people read.
     let comment: String
     let indentation: Int
   }
@@ -24,7 +22,6 @@ struct SourceFile: Sendable, CustomTestStringConvertible {
     lines = texts.map { Line(parsing: $0, isInBlockComment: &isInBlockComment) }
   }
 
-  /// The target that the file belongs to.
   var target: String { String(path.split(separator: "/").dropFirst().first ?? "") }
 
   var testDescription: String { path }
@@ -75,7 +72,6 @@ extension SourceFile.Line {
   /// Whether the code has these words, and not as a part of longer ones. An attribute's @ belongs to its name.
   func has(_ words: String) -> Bool { !ranges(of: words).isEmpty }
 
-  /// The line without these words.
   func removing(_ words: String) -> SourceFile.Line {
     var code = code
     for range in ranges(of: words).reversed() { code.removeSubrange(range) }
@@ -109,7 +105,6 @@ extension SourceFile {
   static let root =
     URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-  /// The suites in Tests/Tools/pure-suites.txt.
   static let pureSuites: [String] = {
     let text = try? String(contentsOf: root.appending(path: "Tests/Tools/pure-suites.txt"), encoding: .utf8)
     return (text ?? "").split(separator: "\n").map(String.init).filter { !$0.hasPrefix("#") }
@@ -119,7 +114,6 @@ extension SourceFile {
 
   static func absolutePath(of path: String) -> String { root.appending(path: path).path(percentEncoded: false) }
 
-  /// Whether the repository has a file or a folder.
   static func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: absolutePath(of: path)) }
 
   /// Every Swift file below a folder of the repository; those of builds are left out.
@@ -138,7 +132,6 @@ extension SourceFile {
 }
 
 extension SourceFile {
-  /// The text of a file; `nil` if the repository does not have it.
   static func text(of path: String) -> String? { try? String(contentsOfFile: absolutePath(of: path), encoding: .utf8) }
 
   /// The pages in Markdown, without those of builds.

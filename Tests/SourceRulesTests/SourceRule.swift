@@ -1,6 +1,4 @@
-/// Something that a file has to keep to.
 struct SourceRule: Sendable {
-  /// A line that does not.
   struct Violation: Equatable {
     /// Counted from 1.
     let line: Int
@@ -19,14 +17,7 @@ struct Allowance: Sendable {
 }
 
 extension SourceRule {
-  /// Certain words occur in a file as often as a list says, and otherwise not at all.
-  ///
-  /// - Parameters:
-  ///   - words: The words.
-  ///   - marks: Parts of the code of functions in which the words do no harm.
-  ///   - allowed: The list.
-  ///   - reason: The message, after the words.
-  /// - Returns: The rule.
+  /// Certain words occur in a file as often as a list says, and otherwise only in functions whose code has a mark: there they do no harm.
   static func words(
     _ words: [String], exceptWith marks: [String] = [], allowed: [Allowance] = [], because reason: String
   ) -> SourceRule {
@@ -75,12 +66,8 @@ extension SourceRule {
     }
   }
 
-  /// A public method or computed property of an actor on a reactor claims its place in the order of the calls, before it does anything.
-  ///
-  /// - Parameters:
-  ///   - actors: The types whose members are meant.
-  ///   - delegating: The beginnings of declarations that may leave it to another public member, which they call.
-  /// - Returns: The rule.
+  /// A public method or computed property of an actor on a reactor claims its place in the order of the calls, before it does anything, or
+  /// delegates that to another one: the beginnings of those declarations are given.
   static func publicOperationsClaimTheirPlace(of actors: Set<String>, delegating: [String] = []) -> SourceRule {
     SourceRule { file in
       var type = ""
@@ -130,12 +117,10 @@ extension SourceFile.Line {
     return String(code[range.upperBound...].prefix { $0.isLetter || $0.isNumber || $0 == "_" })
   }
 
-  /// The type that is declared or extended here, if its members are to follow.
   var extendedType: String? {
     code.firstMatch(of: /\b(?:extension|actor|class|struct|enum|protocol) ([A-Za-z]+)/).map { String($0.1) }
   }
 
-  /// The actor on a reactor that is declared here.
   var declaredReactorActor: String? {
     code.firstMatch(of: /\bactor ([A-Za-z]+)(?:<.*>)?: .*\b(?:ReactorActor|EventHandler|ByteStream|StreamListener)\b/)
       .map {
@@ -156,7 +141,6 @@ extension SourceFile.Line {
   /// Whether a closing bracket comes first: it ends something that began above, at the same indentation.
   fileprivate var isContinuation: Bool { code.first { !$0.isWhitespace }.map { ")}]".contains($0) } ?? false }
 
-  /// A function, or a property that is computed.
   fileprivate var beginsFunction: Bool {
     has("func") || has("deinit") || has("subscript") || has("init") && !code.contains(".init")
       || has("var") && code.hasSuffix("{") && !code.contains("=")
@@ -172,7 +156,6 @@ extension SourceFile {
     return signature.contains { $0.code.contains("{") }
   }
 
-  /// The lines of a member that begins at a line.
   fileprivate func member(at index: Int) -> ClosedRange<Int> {
     let level = lines[index].indentation
     // A signature of several lines is closed by a bracket that opens the body.

@@ -1,6 +1,5 @@
 import Testing
 
-/// That the rules find what they are there to find.
 @Suite struct SourceRuleTests {
   @Test func `Comments and strings are no code`() {
     let file = SourceFile(

@@ -136,7 +136,6 @@ import Testing
   }
 }
 
-/// The exceptions to the rules.
 enum Exceptions {
   static let promises = [
     Allowance(

@@ -1,10 +1,8 @@
 import Foundation
 
-/// The stored properties of a type, as the indentation of the sources shows them.
 struct StoredProperties: Hashable {
   let type: String
   let count: Int
-  /// The index of the line that declares the type.
   let line: Int
 }
 
@@ -36,7 +34,6 @@ extension SourceFile.Line {
     trimmed.firstMatch(of: /^(?:[a-z@()A-Z]+ )*(?:class|struct|actor) ([A-Za-z]+)/).map { String($0.1) }
   }
 
-  /// The number of stored properties that are declared here.
   fileprivate var storedPropertyCount: Int {
     guard
       let match = trimmed.firstMatch(of: /^(?:[a-z@]+(?:\([a-z]+\))? )*(?:let|var) ([A-Za-z_`, ]+)(.*)$/),

@@ -2,7 +2,6 @@ import Testing
 
 /// A type with many stored properties is two types.
 @Suite struct StoredPropertiesTests {
-  /// The most stored properties of a type.
   private static let most = 15
 
   /// The types that have more, and how many. The list may only become shorter.

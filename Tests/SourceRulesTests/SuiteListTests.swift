@@ -2,7 +2,6 @@ import Testing
 
 /// The rules that test.sh relies on when it selects suites.
 @Suite struct SuiteListTests {
-  /// A suite, and the file that it is in.
   private struct PlacedSuite {
     let name: String
     let file: SourceFile

@@ -24,7 +24,6 @@ import Testing
     text.firstMatch(of: /static let version = "([^"]+)"/).map { String($0.1) }
   }
 
-  /// The version of the first heading of a version.
   private static func newestVersion(inChangelog text: String) -> String? {
     guard let heading = text.firstMatch(of: /(?m)^## (\d+\.\d+\.\d+)(.*)$/) else { return nil }
     return heading.1 + (heading.2.contains("not tagged") ? "-dev" : "")
