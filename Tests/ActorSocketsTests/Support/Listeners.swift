@@ -13,19 +13,31 @@ enum ListenerKind: String, CaseIterable, CustomTestStringConvertible {
 
   func listener(on reactor: Reactor = .shared) throws -> any StreamListener {
     switch self {
-    case .tcp: try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
+    case .tcp: try TCPListener.onLoopback(on: reactor)
     case .inMemory: InMemoryListener(at: .ipv4(.loopback, port: 7), reactor: reactor)
     }
   }
 }
 
+extension TCPListener {
+  /// Listens on a free port of the loopback address.
+  static func onLoopback(
+    _ configuration: Configuration = .init(), on reactor: Reactor = .shared
+  ) throws -> TCPListener {
+    try bind(to: .address(.ipv4(.loopback, port: 0)), configuration: configuration, reactor: reactor)
+  }
+}
+
 extension StreamListener {
+  nonisolated var address: SocketAddress { localAddresses[0] }
+  nonisolated var endpoint: Endpoint { .address(address) }
+
   /// Connects to the listener; the connection may still wait to be accepted.
   nonisolated func client() async throws -> Client {
     if let listener = self as? InMemoryListener {
       return .inMemory(try await listener.connect(from: .ipv4(.loopback, port: 8)))
     }
-    return .socket(try RawSocket.connected(to: localAddresses[0]))
+    return .socket(try RawSocket.connected(to: address))
   }
 
   nonisolated func clients(_ count: Int) async throws -> [Client] {
@@ -96,6 +108,18 @@ enum Client: Sendable {
   }
 
   func receiveToEnd() async throws -> [UInt8] { try await receive(exactly: .max) }
+
+  /// Sends a line, and checks that the same line comes back.
+  func expectEcho(_ line: String = "hello\n") async throws {
+    try await send(line)
+    #expect(try await receive(exactly: line.utf8.count) == Array(line.utf8))
+  }
+
+  /// Checks that these bytes come, and then a clean end.
+  func expectEnd(after text: String = "") async throws {
+    #expect(try await receiveToEnd() == Array(text.utf8))
+    await close()
+  }
 
   /// Checks that the server has reset the connection.
   func expectReset(sourceLocation: SourceLocation = #_sourceLocation) async {

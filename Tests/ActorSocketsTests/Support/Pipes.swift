@@ -13,6 +13,14 @@ func pipeEnds() throws -> (reading: Int32, writing: Int32) {
   return (ends[0], ends[1])
 }
 
+/// The reading end of a pipe whose writing end is closed, behind these bytes.
+func readingEnd(after bytes: UInt8...) throws -> OwnedDescriptor {
+  let ends = try pipeEnds()
+  let writing = OwnedDescriptor(owning: ends.writing)
+  for byte in bytes { writing.writeByte(byte) }
+  return OwnedDescriptor(owning: ends.reading)
+}
+
 /// Makes two connected unix sockets in a simulation.
 func socketEnds() throws -> (reading: Int32, writing: Int32) {
   let listener = try OwnedDescriptor.streamSocket(family: SocketKind.unix)

@@ -1,8 +1,15 @@
 import ActorSockets
 import SocketSystem
 import TestSupport
+import Testing
 
 extension RawSocket {
+  /// Checks that the peer has reset the connection.
+  func expectReset(sourceLocation: SourceLocation = #_sourceLocation) async {
+    let error = await #expect(throws: SystemError.self, sourceLocation: sourceLocation) { try await receive() }
+    #expect(error?.errno == Errno.connectionReset, sourceLocation: sourceLocation)
+  }
+
   /// A connection whose peer is a raw socket.
   static func peerOfConnection(
     configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared,

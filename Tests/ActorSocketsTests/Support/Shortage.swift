@@ -74,3 +74,15 @@ enum Shortage: String, CaseIterable, Codable {
 
   private static var nobody: UInt32 { 65_534 }
 }
+
+/// Changes the soft limit of this process's descriptors, and returns the one before.
+@discardableResult
+func setDescriptorLimit(_ count: Int) -> Int {
+  var limit = rlimit()
+  // SAFETY: both calls get a valid struct rlimit.
+  unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  let before = Int(limit.rlim_cur)
+  limit.rlim_cur = UInt(count)
+  #expect(unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
+  return before
+}

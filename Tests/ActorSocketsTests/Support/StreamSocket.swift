@@ -26,8 +26,11 @@ enum StreamSocket: String, CaseIterable, CustomTestStringConvertible {
   }
 
   /// A connection whose peer is a raw socket.
-  func connection(_ configuration: TCPConnection.Configuration = .init()) throws -> (TCPConnection, RawSocket) {
+  func connection(
+    _ configuration: TCPConnection.Configuration = .init(), on reactor: Reactor = .shared
+  ) throws -> (TCPConnection, RawSocket) {
     let (near, far) = try pair()
-    return (try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration), far)
+    let number = near.release()
+    return (try TCPConnection.adopt(fileDescriptor: number, configuration: configuration, reactor: reactor), far)
   }
 }

@@ -199,22 +199,52 @@ extension ByteStream {
   }
 }
 
-/// Checks that `body` throws a `SocketError` with this code, and returns the error.
+/// Checks that `body` throws a `SocketError` with this code and this text, and returns the error.
 @discardableResult
 nonisolated(nonsending) func expectError(
-  _ code: SocketError.Code, sourceLocation: SourceLocation = #_sourceLocation,
+  _ code: SocketError.Code, saying text: String = "", sourceLocation: SourceLocation = #_sourceLocation,
   _ body: nonisolated(nonsending) () async throws -> Void
 ) async -> SocketError {
-  do {
-    try await body()
-    Issue.record("nothing was thrown in place of .\(code)", sourceLocation: sourceLocation)
-  } catch let error as SocketError {
-    #expect(error.code == code, "\(error)", sourceLocation: sourceLocation)
-    return error
-  } catch {
-    Issue.record("\(error) was thrown in place of .\(code)", sourceLocation: sourceLocation)
+  var outcome = Result<Void, any Error>.success(())
+  do { try await body() } catch { outcome = .failure(error) }
+  return outcome.expectError(code, text, sourceLocation)
+}
+
+@discardableResult
+func expectErrorNow(
+  _ code: SocketError.Code, saying text: String = "", sourceLocation: SourceLocation = #_sourceLocation,
+  _ body: () throws -> Void
+) -> SocketError {
+  Result(catching: body).expectError(code, text, sourceLocation)
+}
+
+extension Result where Success == Void, Failure == any Error {
+  fileprivate func expectError(
+    _ code: SocketError.Code, _ text: String, _ sourceLocation: SourceLocation
+  ) -> SocketError {
+    switch self {
+    case .success: Issue.record("nothing was thrown in place of .\(code)", sourceLocation: sourceLocation)
+    case .failure(let error as SocketError):
+      let isExpected = error.code == code && (text.isEmpty || error.description.contains(text))
+      #expect(isExpected, "\(error) in place of .\(code) \(text)", sourceLocation: sourceLocation)
+      return error
+    case .failure(let error):
+      Issue.record("\(error) was thrown in place of .\(code)", sourceLocation: sourceLocation)
+    }
+    return SocketError(.system, operation: "none")
   }
-  return SocketError(.system, operation: "none")
+}
+
+/// Checks that connecting fails with this code and this text, and returns the error.
+@discardableResult
+nonisolated(nonsending) func expectConnectError(
+  _ code: SocketError.Code, saying text: String = "", to endpoint: Endpoint,
+  configuration: TCPConnection.Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared,
+  sourceLocation: SourceLocation = #_sourceLocation
+) async -> SocketError {
+  await expectError(code, saying: text, sourceLocation: sourceLocation) {
+    _ = try await TCPConnection.connect(to: endpoint, configuration: configuration, timeout: timeout, reactor: reactor)
+  }
 }
 
 /// Checks that `body` throws `CancellationError`.
