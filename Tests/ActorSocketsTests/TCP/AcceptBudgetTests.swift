@@ -6,8 +6,7 @@ import Testing
 @testable import EpollReactor
 
 /// A flood of connections takes only a part of each iteration of the loop. The tests count accepts, and measure no time.
-@Suite struct AcceptBudgetTests {
-  /// Notes the iteration of the loop at each accept.
+@Suite(.endsInTime) struct AcceptBudgetTests {
   private final class Accepts: Sendable {
     private let iterations = Notes<Int>()
     private let reactor: Reactor
@@ -28,7 +27,6 @@ import Testing
     let reactor = Reactor()
     let accepts: Accepts
     let listener: TCPListener
-    let address: SocketAddress
     let peer: RawSocket
     let answering: Task<Int, any Error>
 
@@ -36,11 +34,7 @@ import Testing
       let reactor = reactor
       let accepts = Accepts(on: reactor)
       self.accepts = accepts
-      var configuration = TCPListener.Configuration()
-      configuration.connection.prepare = { _ in accepts.note() }
-      listener = try TCPListener.bind(
-        to: .address(.ipv4(.loopback, port: 0)), configuration: configuration, reactor: reactor)
-      address = try #require(listener.localAddresses.first)
+      listener = try TCPListener.onLoopback(.init { $0.connection.prepare = { _ in accepts.note() } }, on: reactor)
       let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
       self.peer = peer
       answering = Task(executorPreference: reactor) {
@@ -53,10 +47,24 @@ import Testing
       try await eventually("the handler reads") { await connection.status.queuedReads == 1 }
     }
 
+    /// Serves a first client.
+    func serve(_ options: ServeOptions) async throws -> (Task<ServeReport, any Error>, RawSocket) {
+      let isServed = Gate()
+      let serving = Task {
+        try await listener.serve(options) { connection in
+          isServed.open()
+          _ = try await connection.read()
+        }
+      }
+      let first = try RawSocket.connected(to: listener.address)
+      await isServed.wait()
+      return (serving, first)
+    }
+
     /// Fills the backlog and sends the byte, before the reactor sees either.
     func flood(_ then: () -> Void = {}) async throws -> [RawSocket] {
       try await reactor.whileBlocked {
-        let clients = try (0..<AcceptBudgetTests.flood).map { _ in try RawSocket.connected(to: address) }
+        let clients = try (0..<AcceptBudgetTests.flood).map { _ in try RawSocket.connected(to: listener.address) }
         try peer.send([1])
         then()
         return clients
@@ -78,79 +86,45 @@ import Testing
   func `A connection's byte is found before a flood in the backlog is accepted`(place: HandlerExecutor)
     async throws
   {
-    try await within("all are accepted") {
-      let scene = try await Scene()
-      let isServed = Gate()
-      let serving = Task {
-        try await scene.listener.serve(.init(on: place)) { connection in
-          isServed.open()
-          _ = try await connection.read()
-        }
-      }
-      let first = try RawSocket.connected(to: scene.address)
-      await isServed.wait()
-      let clients = try await scene.flood()
-      try await scene.expectShares(of: Self.flood + 1)
-      for client in clients + [first] { client.close() }
-      serving.cancel()
-      #expect(try await serving.value.finished == Self.flood + 1)
-    }
+    let scene = try await Scene()
+    let (serving, first) = try await scene.serve(.init(on: place))
+    let clients = try await scene.flood()
+    try await scene.expectShares(of: Self.flood + 1)
+    for client in clients + [first] { client.close() }
+    #expect(try await serving.stop().finished == Self.flood + 1)
   }
 
   @Test func `A flood of connections that are refused does not hold up other sockets`() async throws {
-    try await within("all are refused") {
-      let scene = try await Scene()
-      let isServed = Gate()
-      let serving = Task {
-        try await scene.listener.serve(.init(limits: ServeLimits(connectionsPerPeer: 1))) { connection in
-          isServed.open()
-          _ = try await connection.read()
-        }
-      }
-      let first = try RawSocket.connected(to: scene.address)
-      await isServed.wait()
-      let before = scene.reactor.metrics.polls
-      let clients = try await scene.flood()
-      for client in clients { await #expect(throws: SystemError.self) { try await client.receive() } }
-      #expect(scene.reactor.metrics.polls - before >= Self.flood / AcceptPolicy.budget)
-      first.close()
-      serving.cancel()
-      #expect(try await serving.value.refused == Self.flood)
-      _ = try await scene.answering.value
-    }
+    let scene = try await Scene()
+    let (serving, first) = try await scene.serve(.init(limits: ServeLimits(connectionsPerPeer: 1)))
+    let before = scene.reactor.metrics.polls
+    let clients = try await scene.flood()
+    for client in clients { await #expect(throws: SystemError.self) { try await client.receive() } }
+    #expect(scene.reactor.metrics.polls - before >= Self.flood / AcceptPolicy.budget)
+    first.close()
+    #expect(try await serving.stop().refused == Self.flood)
+    _ = try await scene.answering.value
   }
 
   @Test func `A drain that finds a flood in the backlog does not hold up other sockets`() async throws {
-    try await within("all are accepted") {
-      let scene = try await Scene()
-      let isServed = Gate()
-      let serving = Task {
-        try await scene.listener.serve(.init(on: .reactor)) { connection in
-          isServed.open()
-          _ = try await connection.read()
-        }
-      }
-      let first = try RawSocket.connected(to: scene.address)
-      await isServed.wait()
-      let clients = try await scene.flood { serving.cancel() }
-      try await scene.expectShares(of: Self.flood + 1)
-      for client in clients + [first] { client.close() }
-      #expect(try await serving.value.finished == Self.flood + 1)
-    }
+    let scene = try await Scene()
+    let (serving, first) = try await scene.serve(.init(on: .reactor))
+    let clients = try await scene.flood { serving.cancel() }
+    try await scene.expectShares(of: Self.flood + 1)
+    for client in clients + [first] { client.close() }
+    #expect(try await serving.value.finished == Self.flood + 1)
   }
 
   @Test func `A loop of accepts in the listener's own isolation does not hold up other sockets`() async throws {
-    try await within("all are accepted") {
-      let scene = try await Scene()
-      let first = try RawSocket.connected(to: scene.address)
-      let isWaiting = Gate()
-      let accepting = Task { try await scene.listener.accept(Self.flood + 1) { isWaiting.open() } }
-      await isWaiting.wait()
-      let clients = try await scene.flood()
-      try await scene.expectShares(of: Self.flood + 1)
-      let accepted = try await accepting.value
-      #expect(accepted.map(\.remoteAddress) == (try ([first] + clients).map { try $0.address }))
-    }
+    let scene = try await Scene()
+    let first = try RawSocket.connected(to: scene.listener.address)
+    let isWaiting = Gate()
+    let accepting = Task { try await scene.listener.accept(Self.flood + 1) { isWaiting.open() } }
+    await isWaiting.wait()
+    let clients = try await scene.flood()
+    try await scene.expectShares(of: Self.flood + 1)
+    let accepted = try await accepting.value
+    #expect(accepted.map(\.remoteAddress) == (try ([first] + clients).map { try $0.address }))
   }
 }
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Handlers that run in the isolation of their connections.
-@Suite struct IsolatedHandlerTests {
+@Suite(.endsInTime) struct IsolatedHandlerTests {
   private struct Broken: Error {}
 
   /// Echoes lines. The count is a variable of the handler, which no other thread may see.
@@ -28,146 +28,125 @@ import Testing
 
   @Test(arguments: ListenerKind.allCases)
   func `A handler runs in the isolation of its connection, on the reactor's thread`(kind: ListenerKind) async throws {
-    try await within("all are answered") {
-      let reactor = Reactor()
-      let listener = try kind.listener(on: reactor)
-      let serving = Task { try await serve(listener) }
-      let clients = try await listener.clients(20)
-      for number in 1...3 {
-        for client in clients { try await client.send("line \(number)\n") }
-        for client in clients {
-          #expect(try await client.receive(exactly: 9) == Array("\(number) line \(number)\n".utf8))
-        }
+    let listener = try kind.listener(on: Reactor())
+    let serving = Task { try await serve(listener) }
+    let clients = try await listener.clients(20)
+    for number in 1...3 {
+      for client in clients { try await client.send("line \(number)\n") }
+      for client in clients {
+        #expect(try await client.receive(exactly: 9) == Array("\(number) line \(number)\n".utf8))
       }
-      // The drain ends the loops of the handlers.
-      serving.cancel()
-      for client in clients { #expect(try await client.receiveToEnd().isEmpty) }
-      let report = try await serving.value
-      #expect(report.accepted == 20 && report.finished == 20)
     }
+    // The drain ends the loops of the handlers.
+    serving.cancel()
+    for client in clients { #expect(try await client.receiveToEnd().isEmpty) }
+    let report = try await serving.value
+    #expect(report.accepted == 20 && report.finished == 20)
   }
 
   @Test func `A closure whose parameter has no type runs on the pool`() async throws {
-    try await within("it is served") {
-      let reactor = Reactor()
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
-      let wasIsolated = Notes<Bool>()
-      let serving = Task {
-        try await listener.serve { connection in
-          wasIsolated.add(connection.executor.isIsolatingCurrentContext() ?? true)
-        }
+    let listener = try TCPListener.onLoopback(on: Reactor())
+    let wasIsolated = Notes<Bool>()
+    let serving = Task {
+      try await listener.serve { connection in
+        wasIsolated.add(connection.executor.isIsolatingCurrentContext() ?? true)
       }
-      let client = try RawSocket.connected(to: listener.localAddresses[0])
-      #expect(try await client.receiveToEnd().isEmpty)
-      serving.cancel()
-      _ = try await serving.value
-      #expect(wasIsolated.all == [false])
     }
+    let client = try RawSocket.connected(to: listener.address)
+    #expect(try await client.receiveToEnd().isEmpty)
+    _ = try await serving.stop()
+    #expect(wasIsolated.all == [false])
   }
 
   @Test func `With several reactors, each handler runs on the thread of its connection's reactor`() async throws {
-    try await within("all are answered") {
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
-      let reactors = Notes<ObjectIdentifier>()
-      let serving = Task {
-        try await listener.serve(.init(reactors: 3)) { (connection: isolated TCPConnection) in
-          reactors.add(ObjectIdentifier(connection.executor.reactor))
-          try await Self.echo(connection)
-        }
+    let listener = try TCPListener.onLoopback(on: Reactor())
+    let reactors = Notes<ObjectIdentifier>()
+    let serving = Task {
+      try await listener.serve(.init(reactors: 3)) { (connection: isolated TCPConnection) in
+        reactors.add(ObjectIdentifier(connection.executor.reactor))
+        try await Self.echo(connection)
       }
-      for _ in 0..<9 {
-        let client = try RawSocket.connected(to: listener.localAddresses[0])
-        try client.send("a\n")
-        #expect(try await client.receive(exactly: 4) == Array("1 a\n".utf8))
-        client.close()
-      }
-      serving.cancel()
-      _ = try await serving.value
-      #expect(Set(reactors.all).count == 3)
     }
+    for _ in 0..<9 {
+      let client = try RawSocket.connected(to: listener.address)
+      try client.send("a\n")
+      #expect(try await client.receive(exactly: 4) == Array("1 a\n".utf8))
+      client.close()
+    }
+    _ = try await serving.stop()
+    #expect(Set(reactors.all).count == 3)
   }
 
   @Test func `Errors, drains and cancellation reach a handler as they reach others`() async throws {
-    try await within("the server ends") {
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
-      let failures = Notes<String>()
-      let outcomes = Notes<String>()
-      let waits = Gate()
-      let serving = Task {
-        let options = ServeOptions(
-          drain: .within(.zero, idleReads: .wait), onFailure: { failures.add("\(type(of: $0.error))") })
-        return try await listener.serve(options) { (connection: isolated TCPConnection) in
-          if try await connection.read(exactly: 1) == [0] { throw Broken() }
-          waits.open()
-          defer { connection.preconditionIsolated() }
-          do {
-            _ = try await connection.read()
-          } catch is CancellationError {
-            outcomes.add("cancelled: \(Task.isCancelled)")
-          }
+    let listener = try TCPListener.onLoopback(on: Reactor())
+    let failures = Notes<String>()
+    let outcomes = Notes<String>()
+    let waits = Gate()
+    let serving = Task {
+      let options = ServeOptions(
+        drain: .within(.zero, idleReads: .wait), onFailure: { failures.add("\(type(of: $0.error))") })
+      return try await listener.serve(options) { (connection: isolated TCPConnection) in
+        if try await connection.read(exactly: 1) == [0] { throw Broken() }
+        waits.open()
+        defer { connection.preconditionIsolated() }
+        do {
+          _ = try await connection.read()
+        } catch is CancellationError {
+          outcomes.add("cancelled: \(Task.isCancelled)")
         }
       }
-      let broken = try RawSocket.connected(to: listener.localAddresses[0])
-      try broken.send([0])
-      await #expect(throws: SystemError.self) { try await broken.receive() }
-      let waiting = try RawSocket.connected(to: listener.localAddresses[0])
-      try waiting.send([1])
-      await waits.wait()
-      serving.cancel()
-      let report = try await serving.value
-      #expect(report.failed == 1 && report.aborted == 1 && report.accepted == 2)
-      #expect(failures.all == ["Broken"])
-      #expect(outcomes.all == ["cancelled: true"])
     }
+    let broken = try RawSocket.connected(to: listener.address)
+    try broken.send([0])
+    await #expect(throws: SystemError.self) { try await broken.receive() }
+    let waiting = try RawSocket.connected(to: listener.address)
+    try waiting.send([1])
+    await waits.wait()
+    let report = try await serving.stop()
+    #expect(report.failed == 1 && report.aborted == 1 && report.accepted == 2)
+    #expect(failures.all == ["Broken"])
+    #expect(outcomes.all == ["cancelled: true"])
   }
 
   /// The handler's calls need no queue, but calls that were queued before come first.
   @Test func `Calls of others that were made before come before the handler's`() async throws {
-    try await within("all is written") {
-      let reactor = Reactor()
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
-      let serving = Task {
-        try await listener.serve { (connection: isolated TCPConnection) in
-          for round in 0..<100 {
-            // Queued while the handler's own code runs.
-            let earlier = connection.enqueueWrite(Array("a\(round) ".utf8))
-            try await connection.write(utf8: "b\(round) ")
-            try await earlier.value
-          }
+    let listener = try TCPListener.onLoopback(on: Reactor())
+    let serving = Task {
+      try await listener.serve { (connection: isolated TCPConnection) in
+        for round in 0..<100 {
+          // Queued while the handler's own code runs.
+          let earlier = connection.enqueueWrite(Array("a\(round) ".utf8))
+          try await connection.write(utf8: "b\(round) ")
+          try await earlier.value
         }
       }
-      let client = try RawSocket.connected(to: listener.localAddresses[0])
-      let text = String(decoding: try await client.receiveToEnd(), as: UTF8.self)
-      #expect(text == (0..<100).map { "a\($0) b\($0) " }.joined())
-      serving.cancel()
-      _ = try await serving.value
     }
+    let client = try RawSocket.connected(to: listener.address)
+    let text = String(decoding: try await client.receiveToEnd(), as: UTF8.self)
+    #expect(text == (0..<100).map { "a\($0) b\($0) " }.joined())
+    _ = try await serving.stop()
   }
 
   /// A handler of another connection has work on the workers, which the loop of the reactor collects.
   @Test func `Work for the workers begins while a handler computes`() async throws {
-    try await within("they are served") {
-      let reactor = Reactor()
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
-      let begunMeanwhile = Notes<Bool>()
-      let serving = Task {
-        try await listener.serve { (connection: isolated TCPConnection) in
-          for try await _ in connection.lines {
-            let hasRun = Gate()
-            Task(executorPreference: WorkerPool.shared) { hasRun.open() }
-            begunMeanwhile.add(blockThread { hasRun.isOpen })
-            try await connection.write(utf8: "\n")
-          }
+    let listener = try TCPListener.onLoopback(on: Reactor())
+    let begunMeanwhile = Notes<Bool>()
+    let serving = Task {
+      try await listener.serve { (connection: isolated TCPConnection) in
+        for try await _ in connection.lines {
+          let hasRun = Gate()
+          Task(executorPreference: WorkerPool.shared) { hasRun.open() }
+          begunMeanwhile.add(blockThread { hasRun.isOpen })
+          try await connection.write(utf8: "\n")
         }
       }
-      let client = try RawSocket.connected(to: listener.localAddresses[0])
-      for _ in 0..<20 {
-        try client.send("\n")
-        #expect(try await client.receive(exactly: 1) == [10])
-      }
-      serving.cancel()
-      _ = try await serving.value
-      #expect(begunMeanwhile.all == [Bool](repeating: true, count: 20))
     }
+    let client = try RawSocket.connected(to: listener.address)
+    for _ in 0..<20 {
+      try client.send("\n")
+      #expect(try await client.receive(exactly: 1) == [10])
+    }
+    _ = try await serving.stop()
+    #expect(begunMeanwhile.all == [Bool](repeating: true, count: 20))
   }
 }
