@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct UnixListenerTests {
+@Suite(.endsInTime) struct UnixListenerTests {
   private let folder: SocketFolder
 
   init() throws { folder = try SocketFolder() }
@@ -33,15 +33,13 @@ import Testing
 
   @Test(arguments: [SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET])
   func `A socket that no program has open any more is replaced`(type: __socket_type) async throws {
-    try await within("it answers") {
-      let path = folder()
-      try RawSocket.bound(to: path, type: type).close()
-      #expect(FileFacts(path) != nil)
-      let listener = try await bindWhenFree(path)
-      try await expectAnswer(of: listener, at: path)
-      await listener.close()
-      #expect(FileFacts(path) == nil)
-    }
+    let path = folder()
+    try RawSocket.bound(to: path, type: type).close()
+    #expect(FileFacts(path) != nil)
+    let listener = try await bindWhenFree(path)
+    try await expectAnswer(of: listener, at: path)
+    await listener.close()
+    #expect(FileFacts(path) == nil)
   }
 
   enum Live: CaseIterable { case listening, full, bound, datagram, sequence }
@@ -109,16 +107,16 @@ import Testing
   func `Connecting to what is no socket says so`(obstacle: Obstacle) async throws {
     let path = folder()
     try obstacle.make(at: path, in: folder)
-    let error = await expectError(.notASocket) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
+    let error = await expectConnectError(.notASocket, to: .unix(path: path))
     #expect(error.description.contains("there is \(obstacle.rawValue), not a socket"), "\(error)")
   }
 
   @Test func `A missing socket is told from one that refuses`() async throws {
     let path = folder()
-    var error = await expectError(.pathNotFound) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
+    var error = await expectConnectError(.pathNotFound, to: .unix(path: path))
     #expect(error.description.contains("the socket does not exist"), "\(error)")
     try RawSocket.bound(to: path).close()
-    error = await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .unix(path: path)) }
+    error = await expectConnectError(.connectionRefused, to: .unix(path: path))
     #expect(error.description.contains("no process listens at this address"), "\(error)")
     error = await expectError(.pathNotFound) { _ = try TCPListener.bind(to: .unix(path: folder("none/socket"))) }
     #expect(error.description.contains("the directory \"\(folder("none"))\" does not exist"), "\(error)")
@@ -127,44 +125,41 @@ import Testing
     let long = folder(String(repeating: "x", count: 100))
     for attempt in [{ _ = try TCPListener.bind(to: .unix(path: long)) }, { _ = try Endpoint(parsing: "unix:" + long) }]
     {
-      error = await expectError(.invalidArgument) { try attempt() }
-      #expect(error.description.contains("bytes, where the kernel takes 107 at the most"), "\(error)")
+      await expectError(.invalidArgument, saying: "bytes, where the kernel takes 107 at the most") { try attempt() }
     }
   }
 
   // MARK: Several servers
 
   @Test func `Of many that start at one stale path exactly one wins, and it answers`() async throws {
-    try await within("all have an outcome") {
-      for round in 0..<500 {
-        let path = folder()
-        if round % 4 != 0 { try RawSocket.bound(to: path).close() }
-        let (ready, start) = (Locked(0), Gate())
-        let listeners = try await withThrowingTaskGroup(of: TCPListener?.self) { group in
-          for _ in 0..<6 {
-            group.addTask {
-              try await onThread {
-                ready.withLock { $0 += 1 }
-                while !start.isOpen { sched_yield() }
-                do {
-                  return try TCPListener.bind(to: .unix(path: path))
-                } catch let error as SocketError where error.code == .addressInUse {
-                  return nil
-                }
+    for round in 0..<500 {
+      let path = folder()
+      if round % 4 != 0 { try RawSocket.bound(to: path).close() }
+      let (ready, start) = (Locked(0), Gate())
+      let listeners = try await withThrowingTaskGroup(of: TCPListener?.self) { group in
+        for _ in 0..<6 {
+          group.addTask {
+            try await onThread {
+              ready.withLock { $0 += 1 }
+              while !start.isOpen { sched_yield() }
+              do {
+                return try TCPListener.bind(to: .unix(path: path))
+              } catch let error as SocketError where error.code == .addressInUse {
+                return nil
               }
             }
           }
-          try await eventually("all are at the start") { ready.withLock { $0 == 6 } }
-          start.open()
-          return try await group.reduce(into: []) { $0 += $1.map { [$0] } ?? [] }
         }
-        #expect(listeners.count == 1, "round \(round)")
-        // One of several may be out of reach, and would wait for ever.
-        guard let winner = listeners.first, listeners.count == 1 else { return }
-        try await expectAnswer(of: winner, at: path)
-        await winner.close()
-        #expect(FileFacts(path) == nil)
+        try await eventually("all are at the start") { ready.withLock { $0 == 6 } }
+        start.open()
+        return try await group.reduce(into: []) { $0 += $1.map { [$0] } ?? [] }
       }
+      #expect(listeners.count == 1, "round \(round)")
+      // One of several may be out of reach, and would wait for ever.
+      guard let winner = listeners.first, listeners.count == 1 else { return }
+      try await expectAnswer(of: winner, at: path)
+      await winner.close()
+      #expect(FileFacts(path) == nil)
     }
   }
 
@@ -179,11 +174,9 @@ import Testing
     let error = await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: path)) }
     #expect(error.description.contains("another program has locked \"\(folder.path)\""), "\(error)")
     #expect(FileFacts(path) == before && before != nil)
-    let free = try TCPListener.bind(to: .unix(path: folder("free")))
-    try await expectAnswer(of: free, at: folder("free"))
+    try await expectAnswer(of: TCPListener.bind(to: .unix(path: folder("free"))), at: folder("free"))
     #expect(flock(directory, LOCK_UN) == 0)
-    let listener = try TCPListener.bind(to: .unix(path: path))
-    try await expectAnswer(of: listener, at: path)
+    try await expectAnswer(of: TCPListener.bind(to: .unix(path: path)), at: path)
     // Nor is the lock kept.
     #expect(flock(directory, LOCK_EX | LOCK_NB) == 0)
   }
@@ -201,16 +194,43 @@ import Testing
     #expect(folder.names == [])
   }
 
-  @Test func `A path without a directory is one in the current directory`() async {
+  // MARK: Relative paths, in processes of their own, because the directory belongs to the whole process
+
+  @Test func `The file of a relative path is removed, although the program changed its directory`() async {
     await #expect(processExitsWith: .success) {
-      let folder = try SocketFolder()
-      // SAFETY: the text is valid for the call.
-      #expect(unsafe chdir(folder.path) == 0)
-      try RawSocket.bound(to: "socket").close()
-      let listener = try TCPListener.bind(to: .unix(path: "socket"))
-      #expect(folder.names == ["socket"])
-      await listener.close()
-      #expect(folder.names == [])
+      try await within("all are closed") {
+        let folder = try SocketFolder()
+        // SAFETY: the texts are valid for the calls.
+        #expect(unsafe chdir(folder.path) == 0)
+        let listener = try TCPListener.bind(to: .unix(path: "stream"), configuration: .init { $0.permissions = 0o600 })
+        let endpoint = try UDPEndpoint.bind(to: .unix(path: "./datagrams"))
+        let bytes = try UDPEndpoint.bind(to: .address(.unix(UnixPath(bytes: [0xff]))))
+        #expect(folder.names.count == 3)
+        let client = try await TCPConnection.connect(to: .unix(path: "stream"))
+        #expect(unsafe chdir("/") == 0)
+        await listener.close()
+        #expect(!folder.names.contains("stream"))
+        await endpoint.close()
+        await bytes.close()
+        #expect(folder.names == [])
+        await client.close()
+      }
+    }
+  }
+
+  @Test func `A stale socket at a relative path is replaced, and its file is removed`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("it is closed") {
+        let folder = try SocketFolder()
+        // SAFETY: the texts are valid for the calls.
+        #expect(unsafe chdir(folder.path) == 0)
+        try RawSocket.bound(to: "stream").close()
+        let listener = try TCPListener.bind(to: .unix(path: "stream"))
+        #expect(folder.names == ["stream"])
+        #expect(unsafe chdir("/") == 0)
+        await listener.close()
+        #expect(folder.names == [])
+      }
     }
   }
 
@@ -232,7 +252,7 @@ import Testing
       #expect(error.description.contains("user \(geteuid()) may not make a socket in \"\(folder.path)\""), "\(error)")
       error = await expectError(.permissionDenied) { _ = try TCPListener.bind(to: .unix(path: stale)) }
       #expect(error.description.contains("may not remove it from \"\(folder.path)\""), "\(error)")
-      error = await expectError(.permissionDenied) { _ = try await TCPConnection.connect(to: .unix(path: live)) }
+      error = await expectConnectError(.permissionDenied, to: .unix(path: live))
       #expect(error.description.contains("user \(geteuid()) may not write to the socket"), "\(error)")
       if CurrentProcess.lowestUnprivilegedPort > 1 {
         error = await expectError(.permissionDenied) { _ = try TCPListener.bind(to: .host("127.0.0.1", port: 1)) }
@@ -267,8 +287,7 @@ import Testing
       umask(mask)
       let folder = try SocketFolder()
       let path = folder()
-      var configuration = TCPListener.Configuration()
-      configuration.permissions = permissions
+      let configuration = TCPListener.Configuration { $0.permissions = permissions }
       let done = Gate()
       let seen = Task {
         try await onThread {
@@ -291,12 +310,10 @@ import Testing
   }
 
   @Test func `Invalid permissions are refused, and abstract names have no permissions`() async throws {
-    var configuration = TCPListener.Configuration()
-    configuration.permissions = 0o1777
-    let error = await expectError(.invalidArgument) {
+    var configuration = TCPListener.Configuration { $0.permissions = 0o1777 }
+    await expectError(.invalidArgument, saying: "0o1777") {
       _ = try TCPListener.bind(to: .unix(path: folder()), configuration: configuration)
     }
-    #expect(error.description.contains("0o1777"), "\(error)")
     configuration.permissions = 0o600
     let name = "@" + folder()
     let listener = try TCPListener.bind(to: .unix(path: name), configuration: configuration)
