@@ -5,9 +5,7 @@ import Testing
 
 /// Plays the other side of a preamble. Its answers are scripted, and arrive in pieces.
 struct PreambleDriver {
-  /// The outcome of a conversation.
   struct Outcome: Equatable {
-    /// All that the preamble sent.
     var sent: [UInt8] = []
     /// The bytes left for the stream; `nil` if the preamble still waits.
     var rest: [UInt8]?
@@ -15,15 +13,8 @@ struct PreambleDriver {
     var detail = ""
   }
 
-  /// Runs a preamble.
-  ///
-  /// - Parameters:
-  ///   - preamble: The preamble, as it is at the beginning. It has ended or waits afterwards.
-  ///   - answers: What the other side sends, each after the preamble has sent something more. Bytes of the last answer that the preamble
-  ///     does not take belong to the stream.
-  ///   - thenEnds: Whether the other side ends after its last answer.
-  ///   - pieces: Returns how many bytes arrive next, at least 1.
-  /// - Returns: The outcome of the conversation.
+  /// Each answer comes after the preamble has sent something more. Bytes of the last one that the preamble does not take belong to the
+  /// stream. `pieces` returns how many bytes arrive next, at least 1.
   static func run<Machine: Preamble>(
     _ preamble: inout Machine, answers: [[UInt8]], thenEnds: Bool = false, pieces: () -> Int = { .max }
   ) -> Outcome {

@@ -123,9 +123,8 @@ import Testing
 
   @Test(arguments: [
     "31 11 000c", "22 11 000c", "2f 11", "11", "21 11 000b 01020304 01020304 0001 00",
-    "21 21 000c 01020304 01020304 0001 0002",
-    "21 11 000d c0000201 c6336402 dc04 01bb 01", "21 11 0010 c0000201 c6336402 dc04 01bb 01 0002 00", "21 31 0000",
-    "21 41 0000", "21 13 0000", "21 ff 0000",
+    "21 21 000c 01020304 01020304 0001 0002", "21 11 000d c0000201 c6336402 dc04 01bb 01",
+    "21 11 0010 c0000201 c6336402 dc04 01bb 01 0002 00", "21 31 0000", "21 41 0000", "21 13 0000", "21 ff 0000",
   ])
   func `Bytes that are not of the specification are refused`(rest: String) {
     #expect(throws: ProxyHeader.Fault.self) { try read(hex(Self.signature + rest)) }
@@ -165,10 +164,9 @@ import Testing
       ProxyHeader(.v1, destination: Self.server6), ProxyHeader(.v1, fields: [field]),
       ProxyHeader(.v1, hasChecksum: true),
       ProxyHeader(.v1, source: SocketAddress("unix:/a"), destination: SocketAddress("unix:/b")),
-      ProxyHeader(fields: [tooLong]),
-      ProxyHeader(fields: [.init(.uniqueID, [UInt8](repeating: 0, count: 65_536))]),
+      ProxyHeader(fields: [tooLong]), ProxyHeader(fields: [.init(.uniqueID, [UInt8](repeating: 0, count: 65_536))]),
     ] {
-      #expect { try header.encoded() } throws: { ($0 as? SocketError)?.code == .invalidArgument }
+      expectErrorNow(.invalidArgument) { _ = try header.encoded() }
     }
     let mapped = ProxyHeader(.v1, source: SocketAddress("[::ffff:192.0.2.1]:1"), destination: Self.server4)
     #expect(

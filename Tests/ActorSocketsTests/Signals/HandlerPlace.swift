@@ -3,7 +3,6 @@ import EpollReactor
 import SocketSystem
 import TestSupport
 
-/// Where a handler runs.
 enum HandlerPlace: String, CaseIterable, Codable {
   case pool, reactor, isolated
   /// A thread of Swift's pool that the pool starts on the reactor's thread: no other code uses this priority.
@@ -12,7 +11,7 @@ enum HandlerPlace: String, CaseIterable, Codable {
   /// Serves one connection, and calls `body` in its handler, or in a task that the handler starts.
   func serve(_ body: @escaping @Sendable () -> Void) async throws {
     try await within("it is served") {
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
+      let listener = try TCPListener.onLoopback(on: Reactor())
       let serving = Task {
         switch self {
         case .pool: try await listener.serve { _ in body() }
@@ -24,9 +23,8 @@ enum HandlerPlace: String, CaseIterable, Codable {
           }
         }
       }
-      _ = try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd()
-      serving.cancel()
-      _ = try await serving.value
+      _ = try await RawSocket.connected(to: listener.address).receiveToEnd()
+      _ = try await serving.stop()
     }
   }
 }

@@ -95,17 +95,10 @@ import Testing
     await #expect(processExitsWith: .success) {
       try await within("they are taken over") {
         _ = Reactor.shared
-        var none = rlimit()
-        unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
-        let before = none.rlim_cur
-        none.rlim_cur = 0
-        unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
-        #expect { _ = try ProcessSignals([.user1]) } throws: {
-          ($0 as? SocketError)?.code == .tooManyOpenFiles
-        }
+        let before = setDescriptorLimit(0)
+        await expectError(.tooManyOpenFiles) { _ = try ProcessSignals([.user1]) }
         #expect(handling(of: SIGUSR1) == .default)
-        none.rlim_cur = before
-        unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+        setDescriptorLimit(before)
         var signals = try ProcessSignals([.user1]).makeAsyncIterator()
         kill(getpid(), SIGUSR1)
         #expect(await signals.next() == .user1)

@@ -20,7 +20,7 @@ import Testing
       stopOn signals: Set<ProcessSignal> = [.terminate, .interrupt],
       _ handler: @escaping @concurrent @Sendable (TCPConnection) async throws -> Void = { _ = try await $0.read() }
     ) async throws {
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+      let listener = try TCPListener.onLoopback(on: time.reactor)
       let isServed = Gate()
       serving = Task {
         try await listener.serve(.init(drain: .within(.seconds(100)), stopOn: signals)) { connection in
@@ -29,11 +29,10 @@ import Testing
         }
       }
       self.listener = listener
-      client = try RawSocket.connected(to: listener.localAddresses[0])
+      client = try RawSocket.connected(to: listener.address)
       await isServed.wait()
     }
 
-    /// Waits until the drain is under way.
     func expectDrain() async throws {
       try await eventually("the server drains") { await listener.server.isDraining }
     }
@@ -80,7 +79,7 @@ import Testing
         try await scene.expectDrain()
         kill(getpid(), SIGTERM)
         try await eventually("the default is restored") { handling(of: SIGTERM) == .default }
-        #expect(throws: SystemError.self) { try RawSocket.connected(to: scene.listener.localAddresses[0]) }
+        #expect(throws: SystemError.self) { try RawSocket.connected(to: scene.listener.address) }
         kill(getpid(), SIGTERM)
         await never.wait()
       }
@@ -109,7 +108,7 @@ import Testing
 
   @Test func `A third signal ends a process whose reactors are blocked`() async {
     await #expect(processExitsWith: .signal(SIGTERM)) {
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+      let listener = try TCPListener.onLoopback()
       let isServed = Gate()
       let serving = Task {
         try await listener.serve(.init(on: .reactor, stopOn: [.terminate, .interrupt])) { _ in
@@ -117,7 +116,7 @@ import Testing
           while true {}
         }
       }
-      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      let client = try RawSocket.connected(to: listener.address)
       await isServed.wait()
       for number in 1...3 {
         kill(getpid(), SIGTERM)
@@ -139,7 +138,7 @@ import Testing
           scene.client.close()
           #expect(try await scene.serving.value.finished == 1)
         }
-        try RawSocket.connected(to: scenes[2].listener.localAddresses[0]).close()
+        try RawSocket.connected(to: scenes[2].listener.address).close()
         scenes[2].serving.cancel()
         scenes[2].client.close()
         #expect(try await scenes[2].serving.value.aborted == 0)
@@ -150,17 +149,15 @@ import Testing
   @Test func `A server that cannot take over signals serves no connection, and can be served later`() async {
     await #expect(processExitsWith: .success) {
       try await within("the server ends") {
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        let listener = try TCPListener.onLoopback()
         await expectError(.invalidArgument) { try await listener.serve(.init(limits: .init(connections: 0))) { _ in } }
         // Not without descriptors: each second, Swift's pool opens a file for each of its threads if jobs wait then, and ends the
         // process if it cannot.
         _ = try await Shortage.duringThreadShortage {
-          await #expect { try await listener.serve(.init(stopOn: [.terminate])) { _ in } } throws: {
-            ($0 as? SocketError)?.code == .system
-          }
+          await expectError(.system) { _ = try await listener.serve(.init(stopOn: [.terminate])) { _ in } }
         }
         let serving = Task { try await listener.serve(.init(stopOn: [.terminate])) { _ in } }
-        let client = try RawSocket.connected(to: listener.localAddresses[0])
+        let client = try RawSocket.connected(to: listener.address)
         #expect(try await client.receiveToEnd() == [])
         client.close()
         kill(getpid(), SIGTERM)

@@ -6,7 +6,6 @@ import Testing
 
 /// Signals on the threads where code of the program runs. Each test is a process of its own, because signals may end it.
 @Suite struct ThreadSignalTests {
-  /// Writes to an address that is not mapped.
   @Sendable private static func crash() {
     // SAFETY: the program is meant to crash here.
     unsafe UnsafeMutablePointer<UInt8>(bitPattern: 8)?.pointee = 1

@@ -39,7 +39,7 @@ private final class PassedSockets {
   deinit { for number in first..<(first + count) { close(number) } }
 }
 
-@Suite struct ActivatedSocketsTests {
+@Suite(.endsInTime) struct ActivatedSocketsTests {
   private func datagramSocket() -> Int32 { socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0) }
 
   @Test func `Each socket is given out once, by its name or with the rest`() throws {
@@ -49,62 +49,52 @@ private final class PassedSockets {
     let passed = PassedSockets([web.0, web.1, admin].map { $0.release() }, from: 700)
     let sockets = passed.activated("web:web:admin")
     #expect(try sockets.take(named: "web").map(\.address) == Array(addresses[0..<2]))
-    let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: "web") }
-    #expect(error.code == .invalidArgument && error.description.contains("was taken before"))
+    expectErrorNow(.invalidArgument, saying: "was taken before") { _ = try sockets.take(named: "web") }
     #expect(try sockets.take(named: nil).map(\.address) == [addresses[2]])
     #expect(try sockets.take(named: nil).isEmpty)
     #expect((0..<3).allSatisfy { !passed.isInherited($0) })
   }
 
   @Test func `A socket that does not fit is skipped, is refused only if it is asked for by name, and stays`() throws {
-    let listening = try RawSocket.listening()
-    let passed = PassedSockets([datagramSocket(), listening.release(), datagramSocket()], from: 710)
+    let passed = PassedSockets([datagramSocket(), try RawSocket.listening().release(), datagramSocket()], from: 710)
     let sockets = passed.activated("dns:web:web")
     // Either all sockets of a name are taken, or the call fails.
-    let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: "web") }
-    #expect(error.code == .invalidArgument && error.description.contains("descriptor 712"), "\(error)")
-    let missing = try #require(throws: SocketError.self) { _ = try sockets.take(named: "ftp") }
-    #expect(missing.description.contains("no socket named \"ftp\" was passed, only \"dns\", \"web\""), "\(missing)")
+    expectErrorNow(.invalidArgument, saying: "descriptor 712") { _ = try sockets.take(named: "web") }
+    let missing = "no socket named \"ftp\" was passed, only \"dns\", \"web\""
+    expectErrorNow(.invalidArgument, saying: missing) { _ = try sockets.take(named: "ftp") }
     #expect(try sockets.take(named: nil).count == 1)
     #expect((0..<3).allSatisfy { passed.blocks($0) && !passed.isInherited($0) })
   }
 
   @Test func `A refused configuration loses no socket`() async throws {
-    try await within("the connection is accepted") {
-      let raw = try (0..<3).map { _ in try RawSocket.listening() }
-      let address = try raw[2].address
-      let passed = PassedSockets(raw.map { $0.release() }, from: 730)
-      let sockets = passed.activated("web:web:admin")
-      var configuration = TCPListener.Configuration()
-      configuration.proxyProtocol = ProxyProtocol(.required, from: [])
-      configuration.proxyProtocol?.timeLimit = .zero
-      for name in ["web", nil, "admin"] {
-        let error = try #require(throws: SocketError.self) {
-          _ = try sockets.take(named: name) { try TCPListener.prepare($0, configuration) }
-        }
-        #expect(error.code == .invalidArgument)
+    let raw = try (0..<3).map { _ in try RawSocket.listening() }
+    let address = try raw[2].address
+    let passed = PassedSockets(raw.map { $0.release() }, from: 730)
+    let sockets = passed.activated("web:web:admin")
+    var configuration = TCPListener.Configuration()
+    configuration.proxyProtocol = ProxyProtocol(.required, from: [])
+    configuration.proxyProtocol?.timeLimit = .zero
+    for name in ["web", nil, "admin"] {
+      await expectError(.invalidArgument) {
+        _ = try sockets.take(named: name) { try TCPListener.prepare($0, configuration) }
       }
-      configuration = TCPListener.Configuration()
-      let found = try sockets.take(named: nil) { try TCPListener.prepare($0, configuration) }
-      try #require(found.count == 3)
-      let listeners = found.map { TCPListener.adopted($0, configuration, .shared) }
-      let client = try RawSocket.connected(to: address)
-      _ = try await listeners[2].accept()
-      client.close()
-      for listener in listeners { await listener.close() }
     }
+    configuration = TCPListener.Configuration()
+    let found = try sockets.take(named: nil) { try TCPListener.prepare($0, configuration) }
+    try #require(found.count == 3)
+    let listeners = found.map { TCPListener.adopted($0, configuration, .shared) }
+    let client = try RawSocket.connected(to: address)
+    _ = try await listeners[2].accept()
+    client.close()
+    for listener in listeners { await listener.close() }
   }
 
   @Test func `An environment that names what is not open is refused, and nothing is touched`() throws {
-    let listening = try RawSocket.listening()
-    let passed = PassedSockets([listening.release()], from: 720)
+    let passed = PassedSockets([try RawSocket.listening().release()], from: 720)
     let sockets = ActivatedSockets { () throws(SocketError) in
       try SocketActivation(processID: 1, first: 720) { $0 == "LISTEN_PID" ? "1" : $0 == "LISTEN_FDS" ? "3" : nil }
     }
-    for _ in 0..<2 {
-      let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: nil) }
-      #expect(error.code == .invalidArgument && error.description.contains("LISTEN_FDS is 3"), "\(error)")
-    }
+    for _ in 0..<2 { expectErrorNow(.invalidArgument, saying: "LISTEN_FDS is 3") { _ = try sockets.take(named: nil) } }
     #expect(passed.isInherited(0))
   }
 
@@ -114,8 +104,7 @@ private final class PassedSockets {
   }
 
   @Test func `Threads that ask at once get each socket once`() async throws {
-    let raw = try (0..<20).map { _ in try RawSocket.listening() }
-    let passed = PassedSockets(raw.map { $0.release() }, from: 730)
+    let passed = PassedSockets(try (0..<20).map { _ in try RawSocket.listening().release() }, from: 730)
     let sockets = passed.activated((0..<20).map { "\($0 % 10)" }.joined(separator: ":"))
     let counts = try await withThrowingTaskGroup(of: Int.self) { group in
       for name in 0..<10 {
@@ -132,8 +121,7 @@ private final class PassedSockets {
     let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}")
     #expect(composed == decomposed)
     let sockets = passed.activated(composed)
-    let error = try #require(throws: SocketError.self) { _ = try sockets.take(named: decomposed) }
-    #expect(error.code == .invalidArgument && error.description.contains("no socket named"), "\(error)")
+    expectErrorNow(.invalidArgument, saying: "no socket named") { _ = try sockets.take(named: decomposed) }
     #expect(try sockets.take(named: composed).count == 1)
   }
 }

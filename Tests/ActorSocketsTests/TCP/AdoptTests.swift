@@ -4,26 +4,24 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct AdoptTests {
+@Suite(.endsInTime) struct AdoptTests {
   @Test func `A connected socket of any family can be adopted`() async throws {
-    try await within("everything arrives") {
-      let pairs = [
-        try RawSocket.pair(on: .ipv4(.loopback, port: 0)), try RawSocket.pair(on: .ipv6(.loopback, port: 0)),
-        try RawSocket.unixPair(),
-      ]
-      for (near, peer) in pairs {
-        let number = near.release()
-        let connection = try TCPConnection.adopt(fileDescriptor: number)
-        try peer.send("hello\n")
-        #expect(try await connection.read(until: .lf) == Array("hello\n".utf8))
-        try await connection.write(utf8: "bye")
-        try await connection.finishWriting()
-        #expect(try await peer.receiveToEnd() == Array("bye".utf8))
-        #expect(try await connection.withFileDescriptor { $0 } == number)
-        peer.close()
-        await connection.close()
-        await expectError(.closed) { try await connection.withFileDescriptor { _ in } }
-      }
+    let pairs = [
+      try RawSocket.pair(on: .ipv4(.loopback, port: 0)), try RawSocket.pair(on: .ipv6(.loopback, port: 0)),
+      try RawSocket.unixPair(),
+    ]
+    for (near, peer) in pairs {
+      let number = near.release()
+      let connection = try TCPConnection.adopt(fileDescriptor: number)
+      try peer.send("hello\n")
+      #expect(try await connection.read(until: .lf) == Array("hello\n".utf8))
+      try await connection.write(utf8: "bye")
+      try await connection.finishWriting()
+      #expect(try await peer.receiveToEnd() == Array("bye".utf8))
+      #expect(try await connection.withFileDescriptor { $0 } == number)
+      peer.close()
+      await connection.close()
+      await expectError(.closed) { try await connection.withFileDescriptor { _ in } }
     }
   }
 
@@ -35,10 +33,8 @@ import Testing
     case .none: return (-1, [])
     case .closed: return (1_000_000, [])
     case .pipe:
-      var ends: [Int32] = [0, 0]
-      // SAFETY: pipe writes two ints, which the array has.
-      #expect(unsafe pipe(&ends) == 0)
-      return (ends[0], [RawSocket(owning: ends[1])])
+      let ends = try pipeEnds()
+      return (ends.reading, [RawSocket(owning: ends.writing)])
     // SAFETY: the text is valid for the call.
     case .file: return (unsafe open("/proc/self/stat", O_RDONLY), [])
     case .datagram: return (socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0), [])
@@ -56,26 +52,21 @@ import Testing
       (.none, .invalidArgument, "is not open"), (.closed, .invalidArgument, "is not open"),
       (.pipe, .notASocket, "is a pipe, not a socket"), (.file, .notASocket, "is a regular file, not a socket"),
       (.datagram, .invalidArgument, "for datagrams"), (.sequence, .invalidArgument, "for datagrams"),
-      (.listening, .invalidArgument, "TCPListener.adopt takes it"), (.unconnected, .invalidArgument, "not connected"),
     ] as [(Unfit, SocketError.Code, String)])
-  func `A descriptor that is no connection stays the caller's, as it was`(
+  func `A descriptor that is no stream socket stays the caller's, as it was`(
     unfit: Unfit, code: SocketError.Code, part: String
   ) async throws {
     try await expectUntouched(unfit, code, part) { _ = try TCPConnection.adopt(fileDescriptor: $0) }
+    try await expectUntouched(unfit, code, part) { _ = try TCPListener.adopt(fileDescriptor: $0) }
   }
 
-  @Test(
-    arguments: [
-      (.none, .invalidArgument, "is not open"), (.closed, .invalidArgument, "is not open"),
-      (.pipe, .notASocket, "is a pipe, not a socket"), (.file, .notASocket, "is a regular file, not a socket"),
-      (.datagram, .invalidArgument, "for datagrams"), (.sequence, .invalidArgument, "for datagrams"),
-      (.connected, .invalidArgument, "TCPConnection.adopt takes it"),
-      (.unconnected, .invalidArgument, "does not listen"),
-    ] as [(Unfit, SocketError.Code, String)])
-  func `A descriptor that does not listen stays the caller's, as it was`(
-    unfit: Unfit, code: SocketError.Code, part: String
-  ) async throws {
-    try await expectUntouched(unfit, code, part) { _ = try TCPListener.adopt(fileDescriptor: $0) }
+  @Test func `A stream socket of another kind stays the caller's, as it was`() async throws {
+    for (unfit, part) in [(Unfit.listening, "TCPListener.adopt takes it"), (.unconnected, "not connected")] {
+      try await expectUntouched(unfit, .invalidArgument, part) { _ = try TCPConnection.adopt(fileDescriptor: $0) }
+    }
+    for (unfit, part) in [(Unfit.connected, "TCPConnection.adopt takes it"), (.unconnected, "does not listen")] {
+      try await expectUntouched(unfit, .invalidArgument, part) { _ = try TCPListener.adopt(fileDescriptor: $0) }
+    }
   }
 
   private func expectUntouched(
@@ -93,7 +84,6 @@ import Testing
     for other in others { other.close() }
   }
 
-  /// What fcntl(2) says of a descriptor.
   struct Flags: Equatable {
     let ofFile: Int32
     let ofDescriptor: Int32
@@ -106,61 +96,54 @@ import Testing
 
   @Test(arguments: [SocketAddress.ipv4(.loopback, port: 0), .ipv6(.loopback, port: 0)])
   func `A socket that listens is adopted with what waits in its backlog`(address: SocketAddress) async throws {
-    try await within("all are accepted") {
-      let raw = try RawSocket.listening(on: address)
-      let bound = try raw.address
-      let early = try RawSocket.connected(to: bound)
-      let number = raw.release()
-      let listener = try TCPListener.adopt(fileDescriptor: number)
-      #expect(listener.localAddresses == [bound])
-      #expect(try await listener.accept().remoteAddress == early.address)
-      let flags = Flags(of: number)
-      #expect(flags.ofFile & O_NONBLOCK != 0 && flags.ofDescriptor == FD_CLOEXEC)
-      let waiting = Task.immediate { try await listener.accept() }
-      let late = try RawSocket.connected(to: bound)
-      let server = try await waiting.value
-      #expect(try server.remoteAddress == late.address)
-      try late.send("hello")
-      #expect(try await server.read(exactly: 5) == Array("hello".utf8))
-      await listener.close()
-      #expect(throws: SystemError.self) { try RawSocket.connected(to: bound) }
-    }
+    let raw = try RawSocket.listening(on: address)
+    let bound = try raw.address
+    let early = try RawSocket.connected(to: bound)
+    let number = raw.release()
+    let listener = try TCPListener.adopt(fileDescriptor: number)
+    #expect(listener.localAddresses == [bound])
+    #expect(try await listener.accept().remoteAddress == early.address)
+    let flags = Flags(of: number)
+    #expect(flags.ofFile & O_NONBLOCK != 0 && flags.ofDescriptor == FD_CLOEXEC)
+    let waiting = Task.immediate { try await listener.accept() }
+    let late = try RawSocket.connected(to: bound)
+    let server = try await waiting.value
+    #expect(try server.remoteAddress == late.address)
+    try late.send("hello")
+    #expect(try await server.read(exactly: 5) == Array("hello".utf8))
+    await listener.close()
+    #expect(throws: SystemError.self) { try RawSocket.connected(to: bound) }
   }
 
   /// Of a file that another descriptor keeps open, close(2) does not remove the registration: epoll(7), questions and answers.
   @Test func `A closed listener whose socket stays open elsewhere wakes the reactor no more`() async throws {
-    try await within("it is closed") {
-      let number = try RawSocket.listening().release()
-      let kept = dup(number)
-      defer { close(kept) }
-      let listener = try TCPListener.adopt(fileDescriptor: number)
-      let waiting = Task.immediate { _ = try await listener.accept() }
-      try await eventually("it is registered") { try epollsWatching(kept) == 1 }
-      await listener.close()
-      await expectError(.closed) { try await waiting.value }
-      #expect(try epollsWatching(kept) == 0)
-    }
+    let number = try RawSocket.listening().release()
+    let kept = dup(number)
+    defer { close(kept) }
+    let listener = try TCPListener.adopt(fileDescriptor: number)
+    let waiting = Task.immediate { _ = try await listener.accept() }
+    try await eventually("it is registered") { try epollsWatching(kept) == 1 }
+    await listener.close()
+    await expectError(.closed) { try await waiting.value }
+    #expect(try epollsWatching(kept) == 0)
   }
 
   @Test func `The file of an adopted listener stays`() async throws {
-    try await within("it is accepted") {
-      let folder = try SocketFolder()
-      let address = SocketAddress.unix(try UnixPath(parsing: folder()))
-      let listener = try TCPListener.adopt(fileDescriptor: RawSocket.listening(on: address).release())
-      #expect(listener.localAddresses == [address])
-      let client = try await TCPConnection.connect(to: .unix(path: folder()))
-      try await client.write([1])
-      #expect(try await listener.accept().read() == [1])
-      await listener.close()
-      #expect(folder.names == ["socket"])
-    }
+    let folder = try SocketFolder()
+    let address = SocketAddress.unix(try UnixPath(parsing: folder()))
+    let listener = try TCPListener.adopt(fileDescriptor: RawSocket.listening(on: address).release())
+    #expect(listener.localAddresses == [address])
+    let client = try await TCPConnection.connect(to: .unix(path: folder()))
+    try await client.write([1])
+    #expect(try await listener.accept().read() == [1])
+    await listener.close()
+    #expect(folder.names == ["socket"])
   }
 
   @Test func `An adopted listener is closed with its reactor`() async throws {
     let reactor = Reactor()
     reactor.shutdown()
-    let number = try RawSocket.listening().release()
-    let listener = try TCPListener.adopt(fileDescriptor: number, reactor: reactor)
+    let listener = try TCPListener.adopt(fileDescriptor: RawSocket.listening().release(), reactor: reactor)
     await expectError(.reactorShutDown) { _ = try await listener.accept() }
   }
 }

@@ -6,11 +6,10 @@ import TestSupport
 import Testing
 
 /// Happy Eyeballs in networks in which one family does not work, each a network namespace of its own.
-@Suite(.serialized, .needsNamespaces)
+@Suite(.serialized, .needsNamespaces, .endsInTime)
 struct BrokenNetworkTests {
   private static let port: UInt16 = 7777
 
-  /// The way in which the network breaks a family.
   enum Fault: String, CaseIterable, CustomTestStringConvertible {
     case dropped = "everything is dropped"
     case rejected = "everything is rejected"
@@ -63,26 +62,22 @@ struct BrokenNetworkTests {
 
   @Test(arguments: Fault.allCases, AddressFamily.allCases)
   func `Where one family is broken, the other one connects`(fault: Fault, broken: AddressFamily) async throws {
-    try await within("it connects") {
-      let (reactor, listener) = try await Self.make(fault.commands(broken))
-      var configuration = try Self.configuration(["::1", "127.0.0.1"])
-      // So that the broken one is tried first.
-      if broken == .ipv4 { configuration.addressPreference = .preferIPv4 }
-      let client = try await Self.exchange(on: reactor, listener, configuration)
-      #expect(client.isIPv4 == (broken == .ipv6))
-    }
+    let (reactor, listener) = try await Self.make(fault.commands(broken))
+    var configuration = try Self.configuration(["::1", "127.0.0.1"])
+    // So that the broken one is tried first.
+    if broken == .ipv4 { configuration.addressPreference = .preferIPv4 }
+    let client = try await Self.exchange(on: reactor, listener, configuration)
+    #expect(client.isIPv4 == (broken == .ipv6))
   }
 
   @Test func `Where there is no IPv6, or no route for it, IPv4 connects`() async throws {
-    try await within("it connects") {
-      for (addresses, faults) in [
-        (["::1", "127.0.0.1"], ["echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"]),
-        (["2001:db8::1", "127.0.0.1"], []),
-      ] {
-        let (reactor, listener) = try await Self.make(faults)
-        let client = try await Self.exchange(on: reactor, listener, try Self.configuration(addresses))
-        #expect(client.isIPv4)
-      }
+    for (addresses, faults) in [
+      (["::1", "127.0.0.1"], ["echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"]),
+      (["2001:db8::1", "127.0.0.1"], []),
+    ] {
+      let (reactor, listener) = try await Self.make(faults)
+      let client = try await Self.exchange(on: reactor, listener, try Self.configuration(addresses))
+      #expect(client.isIPv4)
     }
   }
 
@@ -90,77 +85,63 @@ struct BrokenNetworkTests {
     (Fault.dropped, SocketError.Code.timedOut), (.resetting, .connectionRefused),
   ])
   func `Where both are broken, the error says what became of each`(fault: Fault, code: SocketError.Code) async throws {
-    try await within("it fails") {
-      let (reactor, listener) = try await Self.make(fault.commands(.ipv6) + fault.commands(.ipv4))
-      let configuration = try Self.configuration(["::1", "127.0.0.1"])
-      let error = await expectError(code) {
-        _ = try await TCPConnection.connect(
-          to: .host("both.example", port: Self.port), configuration: configuration, timeout: .seconds(1),
-          reactor: reactor)
-      }
-      #expect(
-        Set(error.causes.map(\.address)) == [
-          .ipv6(.loopback, port: Self.port), .ipv4(.loopback, port: Self.port),
-        ])
-      await listener.close()
+    let (reactor, listener) = try await Self.make(fault.commands(.ipv6) + fault.commands(.ipv4))
+    let configuration = try Self.configuration(["::1", "127.0.0.1"])
+    let error = await expectError(code) {
+      _ = try await TCPConnection.connect(
+        to: .host("both.example", port: Self.port), configuration: configuration, timeout: .seconds(1),
+        reactor: reactor)
     }
+    #expect(
+      Set(error.causes.map(\.address)) == [
+        .ipv6(.loopback, port: Self.port), .ipv4(.loopback, port: Self.port),
+      ])
+    await listener.close()
   }
 
   @Test func `An address without a way to it is unreachable`() async throws {
-    try await within("it fails") {
-      let (reactor, _) = try await Self.make([])
-      for text in ["192.0.2.7:80", "[2001:db8::7]:80"] {
-        let address = try SocketAddress(parsing: text)
-        let error = await expectError(.unreachable) {
-          _ = try await TCPConnection.connect(to: .address(address), reactor: reactor)
-        }
-        #expect(error.address == address)
-      }
+    let (reactor, _) = try await Self.make([])
+    for text in ["192.0.2.7:80", "[2001:db8::7]:80"] {
+      let address = try SocketAddress(parsing: text)
+      let error = await expectConnectError(.unreachable, to: .address(address), reactor: reactor)
+      #expect(error.address == address)
     }
   }
 
   @Test func `While no local port is free, connecting and binding say so, and then they work again`() async throws {
-    try await within("it connects again") {
-      let (reactor, listener) = try await Self.make(["echo 9000 9003 > /proc/sys/net/ipv4/ip_local_port_range"])
-      let endpoint = Endpoint.address(.ipv4(.loopback, port: Self.port))
-      var clients: [TCPConnection] = []
-      for _ in 0..<4 { clients.append(try await TCPConnection.connect(to: endpoint, reactor: reactor)) }
-      let error = await expectError(.addressNotAvailable) {
-        _ = try await TCPConnection.connect(to: endpoint, reactor: reactor)
+    let (reactor, listener) = try await Self.make(["echo 9000 9003 > /proc/sys/net/ipv4/ip_local_port_range"])
+    let endpoint = Endpoint.address(.ipv4(.loopback, port: Self.port))
+    var clients: [TCPConnection] = []
+    for _ in 0..<4 { clients.append(try await TCPConnection.connect(to: endpoint, reactor: reactor)) }
+    let error = await expectConnectError(.addressNotAvailable, to: endpoint, reactor: reactor)
+    #expect(error.description.contains("no local port is free") && error.description.contains("127.0.0.1"))
+    for client in clients { await client.abort() }
+    try await eventually("a port is free again") {
+      do {
+        await (try await TCPConnection.connect(to: endpoint, reactor: reactor)).abort()
+        return true
+      } catch let error as SocketError where error.code == .addressNotAvailable {
+        return false
       }
-      #expect(error.description.contains("no local port is free") && error.description.contains("127.0.0.1"))
-      for client in clients { await client.abort() }
-      try await eventually("a port is free again") {
-        do {
-          await (try await TCPConnection.connect(to: endpoint, reactor: reactor)).abort()
-          return true
-        } catch let error as SocketError where error.code == .addressNotAvailable {
-          return false
-        }
-      }
-      await Task(executorPreference: reactor) {
-        let loopback = Endpoint.address(.ipv4(.loopback, port: 0))
-        var endpoints: [UDPEndpoint] = []
-        let error = await expectError(.addressNotAvailable) {
-          while endpoints.count < 9 { endpoints.append(try UDPEndpoint.bind(to: loopback, reactor: reactor)) }
-        }
-        #expect(endpoints.count == 4 && error.description.contains("no local port is free"))
-      }.value
-      await listener.close()
     }
+    await Task(executorPreference: reactor) {
+      let loopback = Endpoint.address(.ipv4(.loopback, port: 0))
+      var endpoints: [UDPEndpoint] = []
+      let error = await expectError(.addressNotAvailable) {
+        while endpoints.count < 9 { endpoints.append(try UDPEndpoint.bind(to: loopback, reactor: reactor)) }
+      }
+      #expect(endpoints.count == 4 && error.description.contains("no local port is free"))
+    }.value
+    await listener.close()
   }
 
   /// The kernel has one port to choose from: the very port that is connected to.
   @Test func `A connection that the kernel makes to itself is refused after some tries`() async throws {
-    try await within("it fails") {
-      let (reactor, _) = try await Self.make([
-        "echo 9000 9001 > /proc/sys/net/ipv4/ip_local_port_range"
-      ])
-      for port in [9000, 9001] as [UInt16] {
-        await expectError(.connectionRefused) {
-          _ = try await TCPConnection.connect(to: .address(.ipv4(.loopback, port: port)), reactor: reactor)
-        }
-      }
+    let (reactor, _) = try await Self.make([
+      "echo 9000 9001 > /proc/sys/net/ipv4/ip_local_port_range"
+    ])
+    for port in [9000, 9001] as [UInt16] {
+      await expectConnectError(.connectionRefused, to: .address(.ipv4(.loopback, port: port)), reactor: reactor)
     }
   }
 }

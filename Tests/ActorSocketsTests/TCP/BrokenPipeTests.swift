@@ -29,8 +29,7 @@ import Testing
     await #expect(processExitsWith: .success) { [path] in
       signal(SIGPIPE, SIG_DFL)
       try await within("the write throws") {
-        let (near, far) = try RawSocket.unixPair()
-        let connection = try TCPConnection.adopt(fileDescriptor: near.release())
+        let (connection, far) = try StreamSocket.unix.connection()
         #expect(await connection.state == .open)
         // The connection does not know of this shutdown, so it finds out by sending, which fails with EPIPE.
         try await connection.withFileDescriptor { _ = shutdown($0, Int32(SHUT_WR)) }

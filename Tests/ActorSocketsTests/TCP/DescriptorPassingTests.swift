@@ -8,19 +8,16 @@ import Testing
 private func unixPair(
   waiting maximum: Int = 16, serverWaiting: Int? = nil
 ) async throws -> (TCPConnection, TCPConnection) {
-  var configuration = TCPConnection.Configuration()
-  configuration.pendingDescriptorLimit = maximum
+  var configuration = TCPConnection.Configuration { $0.pendingDescriptorLimit = maximum }
   if conformanceIsSimulated {
-    var listening = TCPListener.Configuration()
-    listening.connection.pendingDescriptorLimit = serverWaiting ?? maximum
+    let listening = TCPListener.Configuration { $0.connection.pendingDescriptorLimit = serverWaiting ?? maximum }
     let listener = try TCPListener.bind(to: .unix(path: "@passing"), configuration: listening)
     let client = try await TCPConnection.connect(to: .unix(path: "@passing"), configuration: configuration)
     let server = try await listener.accept()
     await listener.close()
     return (client, server)
   }
-  let (near, far) = try RawSocket.unixPair()
-  let client = try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration)
+  let (client, far) = try StreamSocket.unix.connection(configuration)
   configuration.pendingDescriptorLimit = serverWaiting ?? maximum
   return (client, try TCPConnection.adopt(fileDescriptor: far.release(), configuration: configuration))
 }
@@ -32,55 +29,49 @@ extension TCPConnection {
   }
 }
 
-@Suite(.conformance) struct DescriptorPassingTests {
+@Suite(.conformance, .endsInTime) struct DescriptorPassingTests {
   @Test func `The end of a pipe goes there, and the other one back`() async throws {
-    try await within("both arrive") {
-      let (client, server) = try await unixPair()
-      let ends = try pipeEnds()
-      let reading = OwnedDescriptor(owning: ends.reading)
-      let writing = OwnedDescriptor(owning: ends.writing)
-      try await client.write(Array("writing end".utf8), passing: writing)
-      #expect(try await server.read(exactly: 11) == Array("writing end".utf8))
-      let received = try await server.takenDescriptor()
-      #expect(conformanceIsSimulated || fcntl(received.number, F_GETFD) & FD_CLOEXEC != 0)
-      received.writeByte(7)
-      _ = consume received
-      try await server.write(Array("reading end".utf8), passing: reading)
-      #expect(try await client.read(exactly: 11) == Array("reading end".utf8))
-      let back = try await client.takenDescriptor()
-      #expect(back.readByte() == 7)
-      // Both of this process's writing ends are closed by now.
-      #expect(back.readByte() == nil)
-      let none = await client.takeDescriptor() == nil
-      #expect(none)
-    }
+    let (client, server) = try await unixPair()
+    let ends = try pipeEnds()
+    let reading = OwnedDescriptor(owning: ends.reading)
+    let writing = OwnedDescriptor(owning: ends.writing)
+    try await client.write(Array("writing end".utf8), passing: writing)
+    #expect(try await server.read(exactly: 11) == Array("writing end".utf8))
+    let received = try await server.takenDescriptor()
+    #expect(conformanceIsSimulated || fcntl(received.number, F_GETFD) & FD_CLOEXEC != 0)
+    received.writeByte(7)
+    _ = consume received
+    try await server.write(Array("reading end".utf8), passing: reading)
+    #expect(try await client.read(exactly: 11) == Array("reading end".utf8))
+    let back = try await client.takenDescriptor()
+    #expect(back.readByte() == 7)
+    // Both of this process's writing ends are closed by now.
+    #expect(back.readByte() == nil)
+    let none = await client.takeDescriptor() == nil
+    #expect(none)
   }
 
   @Test func `Descriptors keep their place among writes before and behind`() async throws {
-    try await within("everything arrives") {
-      let (client, server) = try await unixPair(waiting: 100)
-      var tasks: [Task<Void, any Error>] = []
-      for index in 0..<50 {
-        if index % 2 == 0 {
-          tasks.append(Task.immediate { try await client.write(pattern(5000, from: index * 5000)) })
-        } else {
-          let ends = try pipeEnds()
-          OwnedDescriptor(owning: ends.writing).writeByte(UInt8(index))
-          tasks.append(
-            Task.immediate {
-              try await client.write(pattern(5000, from: index * 5000), passing: OwnedDescriptor(owning: ends.reading))
-            })
-        }
+    let (client, server) = try await unixPair(waiting: 100)
+    var tasks: [Task<Void, any Error>] = []
+    for index in 0..<50 {
+      if index % 2 == 0 {
+        tasks.append(Task.immediate { try await client.write(pattern(5000, from: index * 5000)) })
+      } else {
+        tasks.append(
+          Task.immediate {
+            try await client.write(pattern(5000, from: index * 5000), passing: try readingEnd(after: UInt8(index)))
+          })
       }
-      for index in 0..<50 {
-        #expect(try await server.read(exactly: 5000) == pattern(5000, from: index * 5000))
-        if index % 2 == 1 {
-          let descriptor = try await server.takenDescriptor()
-          #expect(descriptor.readByte() == UInt8(index))
-        }
-      }
-      for task in tasks { try await task.value }
     }
+    for index in 0..<50 {
+      #expect(try await server.read(exactly: 5000) == pattern(5000, from: index * 5000))
+      if index % 2 == 1 {
+        let descriptor = try await server.takenDescriptor()
+        #expect(descriptor.readByte() == UInt8(index))
+      }
+    }
+    for task in tasks { try await task.value }
   }
 
   @Test func `A thousand descriptors go through and leave none behind`() async throws {
@@ -91,22 +82,13 @@ extension TCPConnection {
   private static func passThousand() async throws {
     let (client, server) = try await unixPair(waiting: 8)
     for round in 0..<1000 {
-      let ends = try pipeEnds()
-      let reading = OwnedDescriptor(owning: ends.reading)
-      let writing = OwnedDescriptor(owning: ends.writing)
-      writing.writeByte(UInt8(round & 255))
-      try await client.write([1, 2, 3], passing: reading)
+      try await client.write([1, 2, 3], passing: try readingEnd(after: UInt8(round & 255)))
       #expect(try await server.read(exactly: 3) == [1, 2, 3])
       let descriptor = try await server.takenDescriptor()
       #expect(descriptor.readByte() == UInt8(round & 255))
     }
     // Some descriptors that the server does not take.
-    for _ in 0..<5 {
-      let ends = try pipeEnds()
-      let reading = OwnedDescriptor(owning: ends.reading)
-      _ = OwnedDescriptor(owning: ends.writing)
-      try await client.write([1], passing: reading)
-    }
+    for _ in 0..<5 { try await client.write([1], passing: try readingEnd()) }
     #expect(try await server.read(exactly: 5).count == 5)
     await server.close()
     let none = await server.takeDescriptor() == nil
@@ -121,12 +103,7 @@ extension TCPConnection {
 
   private static func passUnasked() async throws {
     let (client, server) = try await unixPair(waiting: 0)
-    for _ in 0..<100 {
-      let ends = try pipeEnds()
-      let reading = OwnedDescriptor(owning: ends.reading)
-      _ = OwnedDescriptor(owning: ends.writing)
-      try await client.write([1, 2], passing: reading)
-    }
+    for _ in 0..<100 { try await client.write([1, 2], passing: try readingEnd()) }
     #expect(try await server.read(exactly: 200).count == 200)
     let none = await server.takeDescriptor() == nil
     #expect(none)
@@ -140,9 +117,7 @@ extension TCPConnection {
   private static func failAndTakeBack() async throws {
     let (client, server) = try await unixPair()
     let ends = try pipeEnds()
-    await expectError(.invalidArgument) {
-      try await client.write([], passing: OwnedDescriptor(owning: ends.reading))
-    }
+    await expectError(.invalidArgument) { try await client.write([], passing: OwnedDescriptor(owning: ends.reading)) }
     let filling = Task.immediate { try await client.write(pattern(tooMuch)) }
     try await eventually("the way is full") { await client.status.unsentBytes > 0 }
     let waiting = Task.immediate { try await client.write([1], passing: OwnedDescriptor(owning: ends.writing)) }
@@ -154,9 +129,7 @@ extension TCPConnection {
     try await eventually("it waits") { await client.status.queuedWrites == 2 }
     await client.abort()
     await expectError(.closed) { try await failing.value }
-    await expectError(.closed) {
-      try await client.write([1], passing: OwnedDescriptor(owning: others.writing))
-    }
+    await expectError(.closed) { try await client.write([1], passing: OwnedDescriptor(owning: others.writing)) }
     await #expect(throws: SocketError.self) { try await filling.value }
     await server.abort()
   }
@@ -175,16 +148,10 @@ extension TCPConnection {
   }
 
   @Test(.inRealTime) func `A TCP socket passes none, and goes on`() async throws {
-    try await within("everything arrives") {
-      let (connection, peer) = try RawSocket.peerOfConnection()
-      let ends = try pipeEnds()
-      _ = OwnedDescriptor(owning: ends.writing)
-      await expectError(.invalidArgument) {
-        try await connection.write([1], passing: OwnedDescriptor(owning: ends.reading))
-      }
-      try await connection.write([2])
-      #expect(try await peer.receive(exactly: 1) == [2])
-    }
+    let (connection, peer) = try RawSocket.peerOfConnection()
+    await expectError(.invalidArgument) { try await connection.write([1], passing: try readingEnd()) }
+    try await connection.write([2])
+    #expect(try await peer.receive(exactly: 1) == [2])
   }
 
   @Test func `A peer that passes more than may wait is not read from any more`() async throws {
@@ -194,13 +161,7 @@ extension TCPConnection {
 
   private static func passTooMany() async throws {
     let (client, server) = try await unixPair(serverWaiting: 3)
-    for index in UInt8(0)..<6 {
-      let ends = try pipeEnds()
-      let reading = OwnedDescriptor(owning: ends.reading)
-      let writing = OwnedDescriptor(owning: ends.writing)
-      writing.writeByte(index)
-      try await client.write([index], passing: reading)
-    }
+    for index in UInt8(0)..<6 { try await client.write([index], passing: try readingEnd(after: index)) }
     // The bytes that the first too many came with are the last.
     #expect(try await server.read(exactly: 4) == [0, 1, 2, 3])
     await expectError(.limitExceeded) { _ = try await server.read() }
@@ -217,18 +178,11 @@ extension TCPConnection {
       let (client, server) = try await unixPair()
       try await client.write([1])
       #expect(try await server.read() == [1])
-      let ends = try pipeEnds()
-      let reading = OwnedDescriptor(owning: ends.reading)
-      _ = OwnedDescriptor(owning: ends.writing)
-      try await client.write([2], passing: reading)
-      var before = rlimit()
-      // SAFETY: the calls read or write one struct rlimit.
-      unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &before)
-      var limit = rlimit(rlim_cur: 3, rlim_max: before.rlim_max)
-      unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+      try await client.write([2], passing: try readingEnd())
+      let before = setDescriptorLimit(3)
       #expect(try await server.read() == [2])
       await expectError(.tooManyOpenFiles) { _ = try await server.read() }
-      unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &before)
+      setDescriptorLimit(before)
       let none = await server.takeDescriptor() == nil
       #expect(none)
     }
@@ -236,27 +190,22 @@ extension TCPConnection {
 
   @Test(arguments: [1, 3, 64, 4096])
   func `A large read goes on past the places where descriptors came`(size: Int) async throws {
-    try await within("everything arrives") {
-      let (client, server) = try await unixPair(waiting: 1000)
-      let total = 200_000
-      async let bytes = server.read(exactly: total)
-      var sent = 0
-      var passed = 0
-      while sent < total {
-        let count = min(total - sent, size * 100)
-        if passed < 200 {
-          let ends = try pipeEnds()
-          let reading = OwnedDescriptor(owning: ends.reading)
-          _ = OwnedDescriptor(owning: ends.writing)
-          try await client.write(pattern(count, from: sent), passing: reading)
-          passed += 1
-        } else {
-          try await client.write(pattern(count, from: sent))
-        }
-        sent += count
+    let (client, server) = try await unixPair(waiting: 1000)
+    let total = 200_000
+    async let bytes = server.read(exactly: total)
+    var sent = 0
+    var passed = 0
+    while sent < total {
+      let count = min(total - sent, size * 100)
+      if passed < 200 {
+        try await client.write(pattern(count, from: sent), passing: try readingEnd())
+        passed += 1
+      } else {
+        try await client.write(pattern(count, from: sent))
       }
-      #expect(try await bytes == pattern(total))
-      for _ in 0..<passed { _ = try await server.takenDescriptor() }
+      sent += count
     }
+    #expect(try await bytes == pattern(total))
+    for _ in 0..<passed { _ = try await server.takenDescriptor() }
   }
 }

@@ -15,11 +15,10 @@ import Testing
       try await within("all are accepted") {
         let time = ManualTime()
         let reactor = time.reactor
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
-        let address = try #require(listener.localAddresses.first)
-        let victim = try await TCPConnection.connect(to: .address(address), reactor: reactor)
+        let listener = try TCPListener.onLoopback(on: reactor)
+        let victim = try await TCPConnection.connect(to: listener.endpoint, reactor: reactor)
         let spare = try await listener.accept()
-        let clients = try (0..<4).map { _ in try RawSocket.connected(to: address) }
+        let clients = try (0..<4).map { _ in try RawSocket.connected(to: listener.address) }
         var (fillers, limit) = try await leaveOnlyTheReserve()
         let first = Task.immediate { try await listener.accept() }
         let second = Task.immediate { try await listener.accept() }
@@ -53,12 +52,10 @@ import Testing
         _ = await TCPConnection(to: .address(address)).state
         var (fillers, _) = try await leaveOnlyTheReserve()
         let before = openDescriptors()
-        await expectError(.tooManyOpenFiles) { _ = try await TCPConnection.connect(to: .address(address)) }
+        await expectConnectError(.tooManyOpenFiles, to: .address(address))
         try await eventually("its descriptor is closed") { openDescriptors() == before }
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-        await listener.close()
-        let endpoint = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)))
-        await endpoint.close()
+        await (try TCPListener.onLoopback()).close()
+        await (try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)))).close()
         close(fillers.removeFirst())
         await (try await TCPConnection.connect(to: .address(address))).abort()
       }
@@ -68,8 +65,7 @@ import Testing
   @Test func `A server counts the connections that it refuses because descriptors are short`() async {
     await #expect(processExitsWith: .success) {
       try await within("all are served") {
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-        let address = listener.localAddresses[0]
+        let listener = try TCPListener.onLoopback()
         let served = Gate()
         let serving = Task {
           try await listener.serve { connection in
@@ -77,16 +73,16 @@ import Testing
             for try await chunk in connection.chunks { try await connection.write(chunk) }
           }
         }
-        let busy = try RawSocket.connected(to: address)
+        let busy = try RawSocket.connected(to: listener.address)
         await served.wait()
-        let clients = try (0..<3).map { _ in try RawSocket.connected(to: address) }
+        let clients = try (0..<3).map { _ in try RawSocket.connected(to: listener.address) }
         for client in clients {
           try client.send("before")
           #expect(try await client.receive(exactly: 6) == Array("before".utf8))
         }
         let late = (0..<3).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
         _ = try await leaveOnlyTheReserve()
-        for client in late { _ = try BorrowedDescriptor(client.number).connect(to: address) }
+        for client in late { _ = try BorrowedDescriptor(client.number).connect(to: listener.address) }
         // The first one is reset. Only one call reports that, which must be its receive, so it does not send.
         for client in late.dropFirst() { try client.send("late") }
         await #expect(throws: SystemError.self) { try await late[0].receive() }
@@ -95,8 +91,7 @@ import Testing
           #expect(try await client.receive(exactly: 4) == Array("late".utf8))
         }
         for client in late + clients + [busy] { client.close() }
-        serving.cancel()
-        let report = try await serving.value
+        let report = try await serving.stop()
         #expect(report.accepted == 6 && report.finished == 6 && report.refused == 1, "\(report)")
       }
     }
@@ -107,23 +102,20 @@ import Testing
       try await within("the last one is answered") {
         // Time stands still, so the connections are not closed because they have waited.
         let time = ManualTime()
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
-        let address = listener.localAddresses[0]
+        let listener = try TCPListener.onLoopback(on: time.reactor)
         let serving = Task { try await listener.serve { try await $0.write(utf8: "answer\n") } }
-        let clients = try (0..<5).map { _ in try RawSocket.connected(to: address) }
+        let clients = try (0..<5).map { _ in try RawSocket.connected(to: listener.address) }
         for client in clients { #expect(try await client.receiveToEnd() == Array("answer\n".utf8)) }
         try await eventually("all linger") { await listener.server.lingering.count == 5 }
         let late = (0..<2).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }.map(RawSocket.init(owning:))
         _ = try await leaveOnlyTheReserve()
-        for client in late { _ = try BorrowedDescriptor(client.number).connect(to: address) }
+        for client in late { _ = try BorrowedDescriptor(client.number).connect(to: listener.address) }
         // The first one touches the reserve. The second one gets the descriptor of a connection that lingered.
-        let error = await #expect(throws: SystemError.self) { try await late[0].receive() }
-        #expect(error?.errno == ECONNRESET)
+        await late[0].expectReset()
         #expect(try await late[1].receiveToEnd() == Array("answer\n".utf8))
         #expect(await listener.server.lingering.count <= 1)
         for client in late + clients { client.close() }
-        serving.cancel()
-        let report = try await serving.value
+        let report = try await serving.stop()
         #expect(report.finished == 6 && report.refused == 1, "\(report)")
       }
     }
@@ -166,12 +158,11 @@ import Testing
   @Test func `The descriptors of Swift's thread pool are open before a server serves its first connection`() async {
     await #expect(processExitsWith: .success) {
       try await within("it is served") {
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        let listener = try TCPListener.onLoopback()
         let kinds = Notes<[String]>()
         let serving = Task { try await listener.serve { _ in kinds.add(openKinds()) } }
-        _ = try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd()
-        serving.cancel()
-        _ = try await serving.value
+        _ = try await RawSocket.connected(to: listener.address).receiveToEnd()
+        _ = try await serving.stop()
         func count(_ kind: String) -> Int { kinds.all[0].count { $0 == "anon_inode:[\(kind)]" } }
         // The reactor has an epoll instance and an eventfd of its own.
         #expect(count("eventpoll") == 2 && count("eventfd") == 2)
@@ -182,22 +173,11 @@ import Testing
   }
 }
 
-/// Changes the soft limit of this process.
-private func setDescriptorLimit(_ count: Int) {
-  // SAFETY: both calls get a valid struct rlimit.
-  var limit = rlimit()
-  unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-  limit.rlim_cur = UInt(count)
-  #expect(unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
-}
-
 /// Lowers the limit so that only the 32 numbers of the reserve are above the numbers in use, and uses up all numbers below the
 /// reserve.
 ///
 /// Swift's pool opens files of /proc and /sys for a moment. Each would leave a free number behind, so the function waits until each
 /// number is seen in use by something else.
-///
-/// - Returns: The descriptors that use up numbers, and the limit.
 private func leaveOnlyTheReserve() async throws -> (fillers: [Int32], limit: Int) {
   await PoolDescriptors.areOpen()
   // Some numbers may be inherited from the process that runs the tests.

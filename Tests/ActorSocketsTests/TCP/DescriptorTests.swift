@@ -10,10 +10,9 @@ import Testing
   @Test func `A thousand connections leave no descriptor behind`() async {
     await #expect(processExitsWith: .success) {
       try await expectNoDescriptors {
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-        let address = try #require(listener.localAddresses.first)
+        let listener = try TCPListener.onLoopback()
         for round in 0..<1000 {
-          let client = try await TCPConnection.connect(to: .address(address))
+          let client = try await TCPConnection.connect(to: listener.endpoint)
           let server = try await listener.accept()
           try await client.write([1])
           #expect(try await server.read() == [1])
@@ -24,7 +23,6 @@ import Testing
             await server.close()
             await closed
           case 2: await server.abort()
-          // Both are dropped.
           default: break
           }
         }
@@ -38,10 +36,9 @@ import Testing
         let address = try unusedAddress()
         for round in 0..<1000 {
           if round % 2 == 0 {
-            await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .address(address)) }
+            await expectConnectError(.connectionRefused, to: .address(address))
           } else {
-            let connection = TCPConnection(to: .address(address))
-            await expectError(.connectionRefused) { _ = try await connection.read() }
+            await expectError(.connectionRefused) { _ = try await TCPConnection(to: .address(address)).read() }
           }
         }
       }
@@ -60,9 +57,7 @@ import Testing
             connecting.cancel()
             await expectCancellation { try await connecting.value }
           case 1:
-            await expectError(.timedOut) {
-              _ = try await TCPConnection.connect(to: hole.endpoint, timeout: .milliseconds(1))
-            }
+            await expectConnectError(.timedOut, to: hole.endpoint, timeout: .milliseconds(1))
           case 2: await TCPConnection(to: hole.endpoint).abort()
           case 3: await TCPConnection(to: hole.endpoint).close()
           default: _ = await TCPConnection(to: hole.endpoint).state
@@ -109,13 +104,11 @@ import Testing
         let hole = try BlackHole()
         for round in 0..<40 {
           let reactor = Reactor()
-          let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
-          let address = try #require(listener.localAddresses.first)
-          let client = try await TCPConnection.connect(to: .address(address), reactor: reactor)
+          let listener = try TCPListener.onLoopback(on: reactor)
+          let client = try await TCPConnection.connect(to: listener.endpoint, reactor: reactor)
           let server = try await listener.accept()
           let connecting = TCPConnection(to: hole.endpoint, reactor: reactor)
-          var forever = TCPConnection.Configuration()
-          forever.connectTimeout = .seconds(Int64.max)
+          let forever = TCPConnection.Configuration { $0.connectTimeout = .seconds(Int64.max) }
           let patient = TCPConnection(to: hole.endpoint, configuration: forever, reactor: reactor)
           _ = await patient.state
           if round % 2 == 0 {
@@ -128,6 +121,10 @@ import Testing
       }
       try await eventually("their threads are gone") { threads(named: "reactor") <= 1 }
     }
+  }
+
+  @Test func `A number that is no descriptor has no duplicate`() {
+    #expect(throws: SystemError.self) { _ = try OwnedDescriptor(duplicating: -1) }
   }
 }
 
@@ -142,31 +139,31 @@ private struct Failures {
   init() throws {
     hole = try BlackHole()
     folder = try SocketFolder()
-    used = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+    used = try TCPListener.onLoopback()
     live = try RawSocket.listening(on: .unix(UnixPath(parsing: folder("live"))))
     refusing = try unusedAddress()
   }
 
   /// One of each; returns how many.
   func round() async throws -> Int {
-    await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .address(refusing)) }
-    await expectError(.invalidArgument) { _ = try await TCPConnection.connect(to: .host("a\0b", port: 1)) }
-    await expectError(.invalidArgument) { _ = try await TCPConnection.connect(to: .host("localhost", port: 0)) }
-    await expectError(.pathNotFound) { _ = try await TCPConnection.connect(to: .unix(path: folder("none"))) }
-    await expectError(.notASocket) { _ = try await TCPConnection.connect(to: .unix(path: folder.path)) }
+    await expectConnectError(.connectionRefused, to: .address(refusing))
+    await expectConnectError(.invalidArgument, to: .host("a\0b", port: 1))
+    await expectConnectError(.invalidArgument, to: .host("localhost", port: 0))
+    await expectConnectError(.pathNotFound, to: .unix(path: folder("none")))
+    await expectConnectError(.notASocket, to: .unix(path: folder.path))
     let connecting = Task.immediate { _ = try await TCPConnection.connect(to: hole.endpoint) }
     connecting.cancel()
     await expectCancellation { try await connecting.value }
-    await expectError(.timedOut) { _ = try await TCPConnection.connect(to: hole.endpoint, timeout: .zero) }
+    await expectConnectError(.timedOut, to: hole.endpoint, timeout: .zero)
 
-    await expectError(.addressInUse) { _ = try TCPListener.bind(to: .address(used.localAddresses[0])) }
+    await expectError(.addressInUse) { _ = try TCPListener.bind(to: used.endpoint) }
     await expectError(.addressNotAvailable) { _ = try TCPListener.bind(to: .host("192.0.2.1", port: 0)) }
     await expectError(.hostNotFound) { _ = try TCPListener.bind(to: .host("no-such-interface", port: 0)) }
     await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: folder("live"))) }
     await expectError(.notASocket) { _ = try TCPListener.bind(to: .unix(path: folder.path)) }
     await expectError(.pathNotFound) { _ = try TCPListener.bind(to: .unix(path: folder("none/socket"))) }
     try RawSocket.bound(to: folder("stale")).close()
-    await expectError(.connectionRefused) { _ = try await TCPConnection.connect(to: .unix(path: folder("stale"))) }
+    await expectConnectError(.connectionRefused, to: .unix(path: folder("stale")))
     await (try TCPListener.bind(to: .unix(path: folder("stale")))).close()
 
     for type in [SOCK_STREAM, SOCK_DGRAM] {
@@ -176,9 +173,5 @@ private struct Failures {
       close(number)
     }
     return 18
-  }
-
-  @Test func `A number that is no descriptor has no duplicate`() {
-    #expect(throws: SystemError.self) { _ = try OwnedDescriptor(duplicating: -1) }
   }
 }

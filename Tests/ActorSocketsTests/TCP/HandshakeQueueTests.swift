@@ -83,7 +83,6 @@ import Testing
     for _ in 0..<2 { if case .ended(nil) = queue.next() {} else { Issue.record("it has not ended") } }
   }
 
-  /// Whatever happens, each connection has one outcome, and the limit holds.
   @Test(arguments: 0..<50 as Range<UInt64>)
   func `Each connection is delivered once or given up once`(seed: UInt64) {
     var random = SeededRandom(seed: seed)

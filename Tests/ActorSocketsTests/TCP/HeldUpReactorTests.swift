@@ -11,55 +11,51 @@ import Testing
 /// The job that holds it up sends the bytes itself, and ends when the deadline has passed on the reactor's clock. So the bytes
 /// always come before the deadline, and no test sleeps. No test looks at the connection again after its byte has moved: it may
 /// have been idle for long enough since, if the machine is busy.
-@Suite struct HeldUpReactorTests {
+@Suite(.endsInTime) struct HeldUpReactorTests {
   @Test(arguments: 1...20)
   func `A read whose bytes came before its deadline gets them`(round: Int) async throws {
-    try await within("the read is over") {
-      let reactor = Reactor()
-      let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
-      #expect(await connection.state == .open)
-      let outcome = PendingOutcome<[UInt8]>(connection.executor)
-      // In one job, so that the deadline cannot pass between the read and the bytes, however busy the machine is.
-      reactor.hold(for: .milliseconds(21)) {
-        connection.assumeIsolated {
-          $0.core.enqueue(.exactly(2), .after(.milliseconds(20)), reactor.now, outcome, owner: $0)
-          #expect($0.status.queuedReads == 1)
-        }
-        try? peer.send([7, 8])
+    let reactor = Reactor()
+    let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
+    #expect(await connection.state == .open)
+    let outcome = PendingOutcome<[UInt8]>(connection.executor)
+    // In one job, so that the deadline cannot pass between the read and the bytes, however busy the machine is.
+    reactor.hold(for: .milliseconds(21)) {
+      connection.assumeIsolated {
+        $0.core.enqueue(.exactly(2), .after(.milliseconds(20)), reactor.now, outcome, owner: $0)
+        #expect($0.status.queuedReads == 1)
       }
-      #expect(try await Pending(outcome: outcome).value == [7, 8])
-      await connection.abort()
+      try? peer.send([7, 8])
     }
+    #expect(try await Pending(outcome: outcome).value == [7, 8])
+    await connection.abort()
   }
 
   @Test(arguments: [false, true])
   func `Reads whose bytes came before their deadlines get them, also those beyond a budget`(byHand: Bool) async throws {
-    try await within("the reads are over") {
-      let time = ManualTime()
-      let reactor = byHand ? time.reactor : Reactor()
-      let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
-      let outcomes = (0..<300).map { _ in PendingOutcome<[UInt8]>(connection.executor) }
-      let bytes = [UInt8](repeating: 7, count: outcomes.count)
-      let enqueue: @Sendable () -> Void = {
-        connection.assumeIsolated {
-          for outcome in outcomes {
-            $0.core.enqueue(.exactly(1), .within(.milliseconds(500)), reactor.now, outcome, owner: $0)
-          }
+    let time = ManualTime()
+    let reactor = byHand ? time.reactor : Reactor()
+    let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
+    let outcomes = (0..<300).map { _ in PendingOutcome<[UInt8]>(connection.executor) }
+    let bytes = [UInt8](repeating: 7, count: outcomes.count)
+    let enqueue: @Sendable () -> Void = {
+      connection.assumeIsolated {
+        for outcome in outcomes {
+          $0.core.enqueue(.exactly(1), .within(.milliseconds(500)), reactor.now, outcome, owner: $0)
         }
-        try? peer.send(bytes)
       }
-      #expect(await connection.state == .open)
-      if byHand {
-        reactor.submit(enqueue)
-        await time.advance(by: .seconds(1))
-      } else {
-        // In one job, so that no deadline can pass between the reads and the bytes, however busy the machine is.
-        reactor.hold(for: .milliseconds(501), enqueue)
-      }
-      let reads = outcomes.map { Pending(outcome: $0) }
-      for read in reads { #expect(try await read.value == [7]) }
-      await connection.abort()
+      try? peer.send(bytes)
     }
+    #expect(await connection.state == .open)
+    if byHand {
+      reactor.submit(enqueue)
+      await time.advance(by: .seconds(1))
+    } else {
+      // In one job, so that no deadline can pass between the reads and the bytes, however busy the machine is.
+      reactor.hold(for: .milliseconds(501), enqueue)
+    }
+    let reads = outcomes.map { Pending(outcome: $0) }
+    for read in reads { #expect(try await read.value == [7]) }
+    await connection.abort()
   }
 
   /// Makes a connection that ends when it has been idle for 500 ms, and runs a closure at the beginning of a job that holds its
@@ -67,8 +63,7 @@ import Testing
   private static func withIdleConnection(
     _ body: @escaping @Sendable (isolated TCPConnection, RawSocket) -> Void
   ) async throws -> (connection: TCPConnection, peer: RawSocket) {
-    var configuration = TCPConnection.Configuration()
-    configuration.liveness.idleTimeout = .milliseconds(500)
+    let configuration = TCPConnection.Configuration { $0.liveness.idleTimeout = .milliseconds(500) }
     let reactor = Reactor()
     while true {
       let (connection, peer) = try RawSocket.peerOfConnection(configuration: configuration, on: reactor)
@@ -86,122 +81,105 @@ import Testing
   }
 
   @Test func `A connection whose next call waits in the queue is not ended by its idle timeout`() async throws {
-    try await within("the byte arrives") {
-      let write = Locked<Pending<Void>?>(nil)
-      let (connection, peer) = try await Self.withIdleConnection { connection, _ in
-        write.withLock { $0 = connection.enqueueWrite([7]) }
-      }
-      try await write.withLock { $0 }?.value
-      #expect(try await peer.receive(exactly: 1) == [7])
-      await connection.abort()
+    let write = Locked<Pending<Void>?>(nil)
+    let (connection, peer) = try await Self.withIdleConnection { connection, _ in
+      write.withLock { $0 = connection.enqueueWrite([7]) }
     }
+    try await write.withLock { $0 }?.value
+    #expect(try await peer.receive(exactly: 1) == [7])
+    await connection.abort()
   }
 
   @Test func `A connection whose handler waits in the queue is not ended by its idle timeout`() async throws {
-    try await within("the byte arrives") {
-      let handler = Locked<Task<Void, any Error>?>(nil)
-      let (connection, peer) = try await Self.withIdleConnection { connection, _ in
-        let reactor = connection.executor.reactor
-        handler.withLock { $0 = Task(executorPreference: reactor) { try await connection.write([7]) } }
-      }
-      try await handler.withLock { $0 }?.value
-      #expect(try await peer.receive(exactly: 1) == [7])
-      await connection.abort()
+    let handler = Locked<Task<Void, any Error>?>(nil)
+    let (connection, peer) = try await Self.withIdleConnection { connection, _ in
+      let reactor = connection.executor.reactor
+      handler.withLock { $0 = Task(executorPreference: reactor) { try await connection.write([7]) } }
     }
+    try await handler.withLock { $0 }?.value
+    #expect(try await peer.receive(exactly: 1) == [7])
+    await connection.abort()
   }
 
   @Test func `A live connection is not ended by its idle timeout`() async throws {
-    try await within("the byte is read") {
-      let read = Locked<Pending<[UInt8]>?>(nil)
-      let (connection, _) = try await Self.withIdleConnection { connection, peer in
-        let outcome = PendingOutcome<[UInt8]>(connection.executor)
-        connection.core.enqueue(.exactly(1), nil, connection.executor.reactor.now, outcome, owner: connection)
-        read.withLock { $0 = Pending(outcome: outcome) }
-        try? peer.send([7])
-      }
-      #expect(try await read.withLock { $0 }?.value == [7])
-      await connection.abort()
+    let read = Locked<Pending<[UInt8]>?>(nil)
+    let (connection, _) = try await Self.withIdleConnection { connection, peer in
+      let outcome = PendingOutcome<[UInt8]>(connection.executor)
+      connection.core.enqueue(.exactly(1), nil, connection.executor.reactor.now, outcome, owner: connection)
+      read.withLock { $0 = Pending(outcome: outcome) }
+      try? peer.send([7])
     }
+    #expect(try await read.withLock { $0 }?.value == [7])
+    await connection.abort()
   }
 
   @Test func `A datagram that came before the deadline of a receive is received`() async throws {
-    try await within("the receive is over") {
-      let reactor = Reactor()
-      let other = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
-      var isInTime = false
-      // On a busy machine the receive may time out before the reactor is held up: then another one is made.
-      while !isInTime {
-        let endpoint = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
-        let hasBegun = Gate()
-        let received = Task {
-          hasBegun.open()
-          return try await endpoint.receive(timeout: .after(.milliseconds(500)))
-        }
-        let isWaiting = Locked<Bool?>(nil)
-        let isSent = Gate()
-        await hasBegun.wait()
-        reactor.hold(for: .milliseconds(501)) {
-          isWaiting.withLock { $0 = endpoint.assumeIsolated { $0.metrics.pendingReceives == 1 } }
-          while !isSent.isOpen {}
-        }
-        try await eventually("the reactor is held up") { isWaiting.withLock { $0 } != nil }
-        try await other.send([7], to: #require(endpoint.localAddress))
-        isSent.open()
-        isInTime = isWaiting.withLock { $0 } == true
-        if isInTime { #expect(try await received.value.bytes == [7]) } else { _ = try? await received.value }
+    let reactor = Reactor()
+    let other = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
+    var isInTime = false
+    // On a busy machine the receive may time out before the reactor is held up: then another one is made.
+    while !isInTime {
+      let endpoint = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
+      let hasBegun = Gate()
+      let received = Task {
+        hasBegun.open()
+        return try await endpoint.receive(timeout: .after(.milliseconds(500)))
       }
+      let isWaiting = Locked<Bool?>(nil)
+      let isSent = Gate()
+      await hasBegun.wait()
+      reactor.hold(for: .milliseconds(501)) {
+        isWaiting.withLock { $0 = endpoint.assumeIsolated { $0.metrics.pendingReceives == 1 } }
+        while !isSent.isOpen {}
+      }
+      try await eventually("the reactor is held up") { isWaiting.withLock { $0 } != nil }
+      try await other.send([7], to: #require(endpoint.localAddress))
+      isSent.open()
+      isInTime = isWaiting.withLock { $0 } == true
+      if isInTime { #expect(try await received.value.bytes == [7]) } else { _ = try? await received.value }
     }
   }
 
   @Test func `Bytes that came before manual time moved on win against the deadline`() async throws {
-    try await within("the reads are over") {
-      let time = ManualTime()
-      for _ in 0..<100 {
-        let (connection, peer) = try RawSocket.peerOfConnection(on: time.reactor)
-        let read = connection.enqueueRead(.exactly(1), timeout: .after(.seconds(1)))
-        try await eventually("the read waits") { await connection.status.queuedReads == 1 }
-        // In one job: no look at epoll lies between the byte and the change of the time.
-        time.reactor.submit {
-          try? peer.send([7])
-          time.reactor.loop.advance(by: 2_000_000_000)
-        }
-        #expect(try await read.value == [7])
-        await connection.abort()
+    let time = ManualTime()
+    for _ in 0..<100 {
+      let (connection, peer) = try RawSocket.peerOfConnection(on: time.reactor)
+      let read = connection.enqueueRead(.exactly(1), timeout: .after(.seconds(1)))
+      try await eventually("the read waits") { await connection.status.queuedReads == 1 }
+      // In one job: no look at epoll lies between the byte and the change of the time.
+      time.reactor.submit {
+        try? peer.send([7])
+        time.reactor.loop.advance(by: 2_000_000_000)
       }
+      #expect(try await read.value == [7])
+      await connection.abort()
     }
   }
 
   @Test func `A connection is answered while 100,000 writes of another one are queued`() async throws {
-    try await within("the other one is answered") {
-      let reactor = Reactor()
-      var configuration = TCPConnection.Configuration()
-      configuration.writeBudget = 1 << 30
-      let (near, sink) = try RawSocket.unixPair()
-      let busy = try TCPConnection.adopt(
-        fileDescriptor: near.release(), configuration: configuration, reactor: reactor)
-      let (quiet, peer) = try RawSocket.peerOfConnection(on: reactor)
-      // How many of the 100 groups of 1,000 writes were in their queue when the quiet connection's byte was found.
-      let groupsBefore = Notes<Int>()
-      let groups = Locked(0)
-      let read = Task {
-        try await quiet.read(exactly: 1) { _, _ in groupsBefore.add(groups.withLock { $0 }) }
-      }
-      try await eventually("the read waits") { await quiet.status.queuedReads == 1 }
-      let isOver = Gate()
-      reactor.submit { while !isOver.isOpen {} }
-      for _ in 0..<100 {
-        for _ in 0..<1000 { _ = busy.enqueueWrite([1]) }
-        reactor.submit { groups.withLock { $0 += 1 } }
-      }
-      try peer.send([7])
-      isOver.open()
-      #expect(try await read.value == [7])
-      // A write takes a few microseconds, so a look after a millisecond comes after few groups.
-      #expect(groupsBefore.all.count == 1 && groupsBefore.all[0] < 20, "\(groupsBefore.all)")
-      await busy.abort()
-      await quiet.abort()
-      sink.close()
+    let reactor = Reactor()
+    let configuration = TCPConnection.Configuration { $0.writeBudget = 1 << 30 }
+    let (busy, sink) = try StreamSocket.unix.connection(configuration, on: reactor)
+    let (quiet, peer) = try RawSocket.peerOfConnection(on: reactor)
+    // How many of the 100 groups of 1,000 writes were in their queue when the quiet connection's byte was found.
+    let groupsBefore = Notes<Int>()
+    let groups = Locked(0)
+    let read = Task { try await quiet.read(exactly: 1) { _, _ in groupsBefore.add(groups.withLock { $0 }) } }
+    try await eventually("the read waits") { await quiet.status.queuedReads == 1 }
+    let isOver = Gate()
+    reactor.submit { while !isOver.isOpen {} }
+    for _ in 0..<100 {
+      for _ in 0..<1000 { _ = busy.enqueueWrite([1]) }
+      reactor.submit { groups.withLock { $0 += 1 } }
     }
+    try peer.send([7])
+    isOver.open()
+    #expect(try await read.value == [7])
+    // A write takes a few microseconds, so a look after a millisecond comes after few groups.
+    #expect(groupsBefore.all.count == 1 && groupsBefore.all[0] < 20, "\(groupsBefore.all)")
+    await busy.abort()
+    await quiet.abort()
+    sink.close()
   }
 }
 

@@ -4,10 +4,9 @@ import TestSupport
 import Testing
 
 /// IPv4 addresses in the form of IPv6 addresses: RFC 4291, section 2.5.5.2.
-@Suite(.serialized) struct MappedAddressTests {
+@Suite(.serialized, .endsInTime) struct MappedAddressTests {
   private static let mapped = SocketAddress.ipv6(IPv6Address(mapped: .loopback), port: 0)
 
-  /// The ways to name an address.
   enum Form: String, CaseIterable, CustomTestStringConvertible {
     case text, address
 
@@ -42,80 +41,65 @@ import Testing
 
   @Test(.needsNamespaces, arguments: Form.allCases, [false, true])
   func `TCP to and from a mapped address works, and uses IPv4`(form: Form, isIPv6Only: Bool) async throws {
-    try await within("the ends are connected") {
-      let reactor = try await Self.reactor(isIPv6Only: isIPv6Only)
-      let listener = try await Self.on(reactor) { try TCPListener.bind(to: form.endpoint(port: 0), reactor: reactor) }
-      let address = listener.localAddresses[0]
-      #expect(address.unmapped == address && address.isIPv4)
-      var configuration = TCPConnection.Configuration()
-      configuration.source = form.endpoint(port: 0)
-      let target = form.endpoint(port: try #require(address.port))
-      let client = try await TCPConnection.connect(to: target, configuration: configuration, reactor: reactor)
-      let server = try await listener.accept()
-      #expect(client.remoteAddress == address && client.isIPv4)
-      #expect(server.remoteAddress == client.localAddress && server.isIPv4)
-      try await client.write(utf8: "hello")
-      #expect(try await server.read() == Array("hello".utf8))
-    }
+    let reactor = try await Self.reactor(isIPv6Only: isIPv6Only)
+    let listener = try await Self.on(reactor) { try TCPListener.bind(to: form.endpoint(port: 0), reactor: reactor) }
+    #expect(listener.address.unmapped == listener.address && listener.address.isIPv4)
+    let configuration = TCPConnection.Configuration { $0.source = form.endpoint(port: 0) }
+    let target = form.endpoint(port: try #require(listener.address.port))
+    let client = try await TCPConnection.connect(to: target, configuration: configuration, reactor: reactor)
+    let server = try await listener.accept()
+    #expect(client.remoteAddress == listener.address && client.isIPv4)
+    #expect(server.remoteAddress == client.localAddress && server.isIPv4)
+    try await client.write(utf8: "hello")
+    #expect(try await server.read() == Array("hello".utf8))
   }
 
   @Test(.needsNamespaces, arguments: Form.allCases, [false, true])
   func `Datagrams to and from a mapped address arrive, and use IPv4`(form: Form, isIPv6Only: Bool) async throws {
-    try await within("the datagrams arrive") {
-      let reactor = try await Self.reactor(isIPv6Only: isIPv6Only)
-      let server = try await Self.on(reactor) { try UDPEndpoint.bind(to: form.endpoint(port: 0), reactor: reactor) }
-      let address = server.localAddresses[0]
-      #expect(address.isIPv4)
-      let target = form.endpoint(port: try #require(address.port))
-      let client = try await Self.on(reactor) { try UDPEndpoint.bind(to: form.endpoint(port: 0), reactor: reactor) }
-      try await client.send([1], to: target)
-      #expect(try await server.receive().bytes == [1])
-      try await client.connect(to: target)
-      #expect(client.remoteAddress == address)
-      try await client.send([2])
-      #expect(try await server.receive().bytes == [2])
-    }
+    let reactor = try await Self.reactor(isIPv6Only: isIPv6Only)
+    let server = try await Self.on(reactor) { try UDPEndpoint.bind(to: form.endpoint(port: 0), reactor: reactor) }
+    let address = server.localAddresses[0]
+    #expect(address.isIPv4)
+    let target = form.endpoint(port: try #require(address.port))
+    let client = try await Self.on(reactor) { try UDPEndpoint.bind(to: form.endpoint(port: 0), reactor: reactor) }
+    try await client.send([1], to: target)
+    #expect(try await server.receive().bytes == [1])
+    try await client.connect(to: target)
+    #expect(client.remoteAddress == address)
+    try await client.send([2])
+    #expect(try await server.receive().bytes == [2])
   }
 
   @Test(arguments: Form.allCases)
   func `A mapped address is one of IPv4 where only one family may be tried`(form: Form) async throws {
-    try await within("all calls return") {
-      let listener = try RawSocket.listening()
-      let target = form.endpoint(port: try #require(listener.address.port))
-      var configuration = TCPConnection.Configuration()
-      configuration.addressPreference = .ipv4Only
-      let client = try await TCPConnection.connect(to: target, configuration: configuration)
-      #expect(client.remoteAddress == (try listener.address))
-      configuration.addressPreference = .ipv6Only
-      await expectError(.invalidArgument) {
-        _ = try await TCPConnection.connect(to: target, configuration: configuration)
-      }
-      let server = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
-      let datagramTarget = form.endpoint(port: try #require(server.localAddresses[0].port))
-      var datagrams = UDPEndpoint.Configuration()
-      datagrams.addressPreference = .ipv4Only
-      let endpoint = try UDPEndpoint.bind(to: .port(0), configuration: datagrams)
-      try await endpoint.send([1], to: datagramTarget)
-      #expect(try await server.receive().bytes == [1])
-      datagrams.addressPreference = .ipv6Only
-      let other = try UDPEndpoint.bind(to: .port(0), configuration: datagrams)
-      await expectError(.invalidArgument) { try await other.send([1], to: datagramTarget) }
-    }
+    let listener = try RawSocket.listening()
+    let target = form.endpoint(port: try #require(listener.address.port))
+    var configuration = TCPConnection.Configuration { $0.addressPreference = .ipv4Only }
+    let client = try await TCPConnection.connect(to: target, configuration: configuration)
+    #expect(client.remoteAddress == (try listener.address))
+    configuration.addressPreference = .ipv6Only
+    await expectConnectError(.invalidArgument, to: target, configuration: configuration)
+    let server = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
+    let datagramTarget = form.endpoint(port: try #require(server.localAddresses[0].port))
+    var datagrams = UDPEndpoint.Configuration { $0.addressPreference = .ipv4Only }
+    let endpoint = try UDPEndpoint.bind(to: .port(0), configuration: datagrams)
+    try await endpoint.send([1], to: datagramTarget)
+    #expect(try await server.receive().bytes == [1])
+    datagrams.addressPreference = .ipv6Only
+    let other = try UDPEndpoint.bind(to: .port(0), configuration: datagrams)
+    await expectError(.invalidArgument) { try await other.send([1], to: datagramTarget) }
   }
 
   @Test(.needsNamespaces, arguments: [false, true])
   func `A mapped address from a resolver is connected to`(isIPv6Only: Bool) async throws {
-    try await within("it connects") {
-      let reactor = try await Self.reactor(isIPv6Only: isIPv6Only)
-      let listener = try await Self.on(reactor) {
-        try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: reactor)
-      }
-      var configuration = TCPConnection.Configuration()
-      configuration.resolver = MappedResolver()
-      let target = Endpoint.host("mapped.test", port: try #require(listener.localAddresses[0].port))
-      let client = try await TCPConnection.connect(to: target, configuration: configuration, reactor: reactor)
-      #expect(client.remoteAddress == listener.localAddresses[0])
+    let reactor = try await Self.reactor(isIPv6Only: isIPv6Only)
+    let listener = try await Self.on(reactor) {
+      try TCPListener.onLoopback(on: reactor)
     }
+    let configuration = TCPConnection.Configuration { $0.resolver = MappedResolver() }
+    let target = Endpoint.host("mapped.test", port: try #require(listener.address.port))
+    let client = try await TCPConnection.connect(to: target, configuration: configuration, reactor: reactor)
+    #expect(client.remoteAddress == listener.address)
   }
 
   private struct MappedResolver: Resolver {

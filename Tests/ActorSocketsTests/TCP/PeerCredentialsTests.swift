@@ -4,31 +4,28 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct PeerCredentialsTests {
+@Suite(.endsInTime) struct PeerCredentialsTests {
   private let own = PeerCredentials(processID: getpid(), userID: geteuid(), groupID: getegid())
 
   @Test(arguments: ["", "@"])
   func `Both ends of a unix connection know who the other is`(prefix: String) async throws {
-    try await within("they know") {
-      let folder = try SocketFolder()
-      let endpoint = Endpoint.unix(path: prefix + folder())
-      let listener = try TCPListener.bind(to: endpoint)
-      let client = TCPConnection(to: endpoint)
-      #expect(try await client.peerCredentials() == own)
-      let server = try await listener.accept()
-      #expect(try await server.peerCredentials() == own)
-      // The credentials that the kernel took down stay, also when the peer is gone.
-      await client.abort()
-      #expect(try await server.read() == nil)
-      #expect(try await server.peerCredentials() == own)
-      await server.close()
-      await expectError(.closed) { _ = try await server.peerCredentials() }
-    }
+    let folder = try SocketFolder()
+    let endpoint = Endpoint.unix(path: prefix + folder())
+    let listener = try TCPListener.bind(to: endpoint)
+    let client = TCPConnection(to: endpoint)
+    #expect(try await client.peerCredentials() == own)
+    let server = try await listener.accept()
+    #expect(try await server.peerCredentials() == own)
+    // The credentials that the kernel took down stay, also when the peer is gone.
+    await client.abort()
+    #expect(try await server.read() == nil)
+    #expect(try await server.peerCredentials() == own)
+    await server.close()
+    await expectError(.closed) { _ = try await server.peerCredentials() }
   }
 
   @Test func `An adopted pair knows who made it`() async throws {
-    let (near, far) = try RawSocket.unixPair()
-    let connection = try TCPConnection.adopt(fileDescriptor: near.release())
+    let (connection, far) = try StreamSocket.unix.connection()
     #expect(try await connection.peerCredentials() == own)
     far.close()
   }
@@ -36,9 +33,7 @@ import Testing
   @Test func `A user that gave up its rights is known by what it is now`() async {
     await #expect(processExitsWith: .success) {
       let folder = try SocketFolder()
-      var configuration = TCPListener.Configuration()
-      configuration.permissions = 0o666
-      let listener = try TCPListener.bind(to: .unix(path: folder()), configuration: configuration)
+      let listener = try TCPListener.bind(to: .unix(path: folder()), configuration: .init { $0.permissions = 0o666 })
       if getuid() == 0 { #expect(setegid(65_533) == 0 && seteuid(65_534) == 0) }
       let client = try await TCPConnection.connect(to: .unix(path: folder()))
       let (user, group) = (geteuid(), getegid())

@@ -20,8 +20,8 @@ import Testing
       // Swift's pool opens files for a moment.
       try await eventually("its descriptors are closed") { openDescriptors() <= before }
       let reactor = try Reactor.start()
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
-      let client = try RawSocket.connected(to: listener.localAddresses[0])
+      let listener = try TCPListener.onLoopback(on: reactor)
+      let client = try RawSocket.connected(to: listener.address)
       await (try await listener.accept()).close()
       #expect(try await client.receiveToEnd() == [])
     }
@@ -30,15 +30,14 @@ import Testing
   @Test func `A server whose reactors cannot start serves no connection, and can be served later`() async {
     await #expect(processExitsWith: .success) {
       try await within("it is served") {
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: Reactor())
+        let listener = try TCPListener.onLoopback(on: Reactor())
         let error = try await Shortage.duringThreadShortage {
           await #expect(throws: SocketError.self) { try await listener.serve(.init(reactors: 4)) { _ in } }
         }
         #expect(error?.code == .system && error?.operation == "start a reactor", "\(error as Any)")
         let serving = Task { try await listener.serve(.init(reactors: 4)) { _ in } }
-        #expect(try await RawSocket.connected(to: listener.localAddresses[0]).receiveToEnd() == [])
-        serving.cancel()
-        #expect(try await serving.value.accepted == 1)
+        #expect(try await RawSocket.connected(to: listener.address).receiveToEnd() == [])
+        #expect(try await serving.stop().accepted == 1)
       }
     }
   }
@@ -52,8 +51,7 @@ import Testing
         #expect(try await listener.connect().read() == nil)
         // Swift's pool opens files for a moment.
         try await eventually("no descriptor was opened") { openDescriptors() <= before }
-        serving.cancel()
-        #expect(try await serving.value.accepted == 1)
+        #expect(try await serving.stop().accepted == 1)
       }
     }
   }

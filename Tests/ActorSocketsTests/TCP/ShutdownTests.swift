@@ -4,34 +4,31 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct ShutdownTests {
+@Suite(.endsInTime) struct ShutdownTests {
   @Test func `On a reactor that was shut down everything fails, and says why`() async throws {
-    try await within("all calls return") {
-      let reactor = Reactor()
-      reactor.shutdown()
-      let raw = try RawSocket.listening()
-      let endpoint = Endpoint.address(try raw.address)
-      await expectError(.reactorShutDown) { _ = try await TCPConnection.connect(to: endpoint, reactor: reactor) }
-      let connecting = TCPConnection(to: endpoint, reactor: reactor)
-      let pending = connecting.enqueueWrite([1])
-      await expectError(.reactorShutDown) { _ = try await connecting.read() }
-      await expectError(.reactorShutDown) { try await pending.value }
-      let (adopted, peer) = try RawSocket.peerOfConnection(on: reactor)
-      await expectError(.reactorShutDown) { try await adopted.write([1]) }
-      #expect(await adopted.state == .closed)
-      await adopted.close()
-      await #expect(throws: (any Error).self) {
-        // Its descriptor is closed.
-        guard try await peer.receive().isEmpty else { return }
-        throw Overdue(description: "the end")
-      }
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: reactor)
-      await expectError(.reactorShutDown) { _ = try await listener.accept() }
-      await expectError(.reactorShutDown) { _ = try await listener.serve { _ in } }
-      let memory = try await Transport.inMemory.pair(on: reactor)
-      await expectError(.reactorShutDown) { _ = try await memory.client.read() }
-      await expectError(.reactorShutDown) { try await memory.server.write([1]) }
+    let reactor = Reactor()
+    reactor.shutdown()
+    let raw = try RawSocket.listening()
+    let endpoint = Endpoint.address(try raw.address)
+    await expectConnectError(.reactorShutDown, to: endpoint, reactor: reactor)
+    let connecting = TCPConnection(to: endpoint, reactor: reactor)
+    let pending = connecting.enqueueWrite([1])
+    await expectError(.reactorShutDown) { _ = try await connecting.read() }
+    await expectError(.reactorShutDown) { try await pending.value }
+    let (adopted, peer) = try RawSocket.peerOfConnection(on: reactor)
+    await expectError(.reactorShutDown) { try await adopted.write([1]) }
+    #expect(await adopted.state == .closed)
+    await adopted.close()
+    await #expect(throws: (any Error).self) {
+      guard try await peer.receive().isEmpty else { return }
+      throw Overdue(description: "the end")
     }
+    let listener = try TCPListener.onLoopback(on: reactor)
+    await expectError(.reactorShutDown) { _ = try await listener.accept() }
+    await expectError(.reactorShutDown) { _ = try await listener.serve { _ in } }
+    let memory = try await Transport.inMemory.pair(on: reactor)
+    await expectError(.reactorShutDown) { _ = try await memory.client.read() }
+    await expectError(.reactorShutDown) { try await memory.server.write([1]) }
   }
 
   enum Part: CaseIterable, Sendable {
@@ -66,7 +63,7 @@ import Testing
         var reactor: Reactor? = Reactor()
         guard let onto = reactor else { return }
         let bystander = Bystander(onto, isGone)
-        var listener: TCPListener? = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: onto)
+        var listener: TCPListener? = try TCPListener.onLoopback(on: onto)
         guard let address = listener?.localAddresses.first else { return }
         var client: TCPConnection? = try await TCPConnection.connect(to: .address(address), reactor: onto)
         var server = try await listener?.accept()
@@ -100,9 +97,7 @@ import Testing
         }
         _ = reactor
       }
-      for call in calls {
-        do { try await call.value } catch is SocketError {}
-      }
+      for call in calls { do { try await call.value } catch is SocketError {} }
       try await eventually("the actor is gone") { isGone.isOpen }
     }
   }

@@ -9,7 +9,6 @@ import Testing
 
 /// A program whose standard streams are closed. Each test is a process of its own, because all tests share these.
 @Suite struct StandardStreamTests {
-  /// What makes descriptors.
   enum Maker: String, CaseIterable, Codable {
     case reactor, listener, unixListener, connection, endpoint, file, capture, signals, duplicate
     case receivedFromStream, receivedWithDatagram
@@ -27,7 +26,7 @@ import Testing
       switch self {
       case .reactor: withExtendedLifetime(Reactor(), body)
       case .listener:
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        let listener = try TCPListener.onLoopback()
         body()
         await listener.close()
       case .unixListener:
@@ -35,8 +34,8 @@ import Testing
         body()
         await listener.close()
       case .connection:
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-        let connection = try await TCPConnection.connect(to: .address(listener.localAddresses[0]))
+        let listener = try TCPListener.onLoopback()
+        let connection = try await TCPConnection.connect(to: listener.endpoint)
         let accepted = try await listener.accept()
         body()
         await connection.abort()
@@ -60,11 +59,8 @@ import Testing
       }
     }
 
-    private func receive(
-      _ near: RawSocket, _ far: RawSocket, _ passed: RawSocket, _ body: () -> Void
-    ) async throws {
-      var configuration = TCPConnection.Configuration()
-      configuration.pendingDescriptorLimit = 1
+    private func receive(_ near: RawSocket, _ far: RawSocket, _ passed: RawSocket, _ body: () -> Void) async throws {
+      let configuration = TCPConnection.Configuration { $0.pendingDescriptorLimit = 1 }
       let connection = try TCPConnection.adopt(fileDescriptor: near.release(), configuration: configuration)
       _ = BorrowedDescriptor(far.number).send([1].span, passing: try OwnedDescriptor(duplicating: passed.number))
       _ = try await connection.read(exactly: 1)
@@ -73,9 +69,7 @@ import Testing
     }
 
     private func receiveDatagram(_ passed: RawSocket, at path: String, _ body: () -> Void) async throws {
-      var configuration = UDPEndpoint.Configuration()
-      configuration.descriptorsPerDatagram = 1
-      let endpoint = try UDPEndpoint.bind(to: .unix(path: path), configuration: configuration)
+      let endpoint = try UDPEndpoint.bind(to: .unix(path: path), configuration: .init { $0.descriptorsPerDatagram = 1 })
       var datagram = Datagram([1], to: endpoint.localAddresses[0])
       datagram.pass(try OwnedDescriptor(duplicating: passed.number))
       try await endpoint.send(datagram)
@@ -125,9 +119,9 @@ import Testing
   func `The library's line about a failed handler reaches no client`(client: Client) async {
     await #expect(processExitsWith: .success) { [client] in
       try await within("the handlers fail") {
-        let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+        let listener = try TCPListener.onLoopback()
         let (near, inherited) = try RawSocket.pair()
-        let connected = try RawSocket.connected(to: listener.localAddresses[0])
+        let connected = try RawSocket.connected(to: listener.address)
         let far = client == .inherited ? inherited : connected
         // Swift Testing writes to standard error when the body ends.
         let standardError = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
@@ -147,7 +141,7 @@ import Testing
         try connected.send([0])
         await isAccepted.wait()
         for _ in 0..<3 {
-          let failing = try RawSocket.connected(to: listener.localAddresses[0])
+          let failing = try RawSocket.connected(to: listener.address)
           try failing.send([1])
           _ = try? await failing.receiveToEnd()
         }
@@ -155,8 +149,7 @@ import Testing
         connected.finishWriting()
         near.finishWriting()
         #expect(try await far.receiveToEnd() == [])
-        serving.cancel()
-        _ = try await serving.value
+        _ = try await serving.stop()
       }
     }
   }

@@ -6,7 +6,6 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// The ways to read a stream to its end.
 enum ReadingStyle: String, CaseIterable, CustomTestStringConvertible {
   case any, one, exact, enqueued, chunks, messages, lent, peeked, piped
 
@@ -51,7 +50,7 @@ enum ReadingStyle: String, CaseIterable, CustomTestStringConvertible {
 }
 
 /// Urgent bytes that a peer sends: MSG_OOB of send(2).
-@Suite struct UrgentByteTests {
+@Suite(.endsInTime) struct UrgentByteTests {
   @Test(arguments: StreamSocket.allCases, ReadingStyle.allCases)
   func `An urgent byte anywhere loses no byte of a connection that closes at the end`(
     socket: StreamSocket, style: ReadingStyle
@@ -60,9 +59,7 @@ enum ReadingStyle: String, CaseIterable, CustomTestStringConvertible {
     for place in 0...text.count {
       for waits in [false, true] {
         try await within("everything is read, with the urgent byte after \(place) bytes") {
-          var configuration = TCPConnection.Configuration()
-          configuration.closesOnEndOfStream = true
-          let (connection, peer) = try socket.connection(configuration)
+          let (connection, peer) = try socket.connection(.init { $0.closesOnEndOfStream = true })
           let reading = waits ? Task.immediate { try await style.bytes(of: connection) } : nil
           try peer.send(Array(text[..<place]))
           try peer.sendUrgent(33)
@@ -80,15 +77,11 @@ enum ReadingStyle: String, CaseIterable, CustomTestStringConvertible {
 
   @Test(arguments: StreamSocket.allCases)
   func `An urgent byte does not keep a connection open that closes at the end`(socket: StreamSocket) async throws {
-    try await within("the connection closes") {
-      var configuration = TCPConnection.Configuration()
-      configuration.closesOnEndOfStream = true
-      let (connection, peer) = try socket.connection(configuration)
-      try peer.sendUrgent(33)
-      peer.finishWriting()
-      // The test does not read: a read would not return the byte.
-      #expect(try await "\(connection.closed.reason)" == "remote")
-    }
+    let (connection, peer) = try socket.connection(.init { $0.closesOnEndOfStream = true })
+    try peer.sendUrgent(33)
+    peer.finishWriting()
+    // The test does not read: a read would not return the byte.
+    #expect(try await "\(connection.closed.reason)" == "remote")
   }
 
   @Test(arguments: StreamSocket.allCases)
@@ -110,22 +103,20 @@ enum ReadingStyle: String, CaseIterable, CustomTestStringConvertible {
   }
 
   @Test func `An urgent byte between the records of TLS loses nothing`() async throws {
-    try await within("everything is read") {
-      let pair = try await Transport.tls.pair { $0.closesOnEndOfStream = true }
-      let client = try #require(pair.client as? TLSConnection)
-      for piece in ["abc", "def"] {
-        try await client.write(utf8: piece)
-        try await client.withFileDescriptor { number in
-          // The descriptor stays the connection's.
-          let socket = RawSocket(owning: number)
-          defer { _ = socket.release() }
-          try socket.sendUrgent(33)
-        }
-        // A second urgent byte would make an unread first one a part of the stream, for TCP has only one: tcp(7).
-        #expect(try await pair.server.read(exactly: 3) == Array(piece.utf8))
+    let pair = try await Transport.tls.pair { $0.closesOnEndOfStream = true }
+    let client = try #require(pair.client as? TLSConnection)
+    for piece in ["abc", "def"] {
+      try await client.write(utf8: piece)
+      try await client.withFileDescriptor { number in
+        // The descriptor stays the connection's.
+        let socket = RawSocket(owning: number)
+        defer { _ = socket.release() }
+        try socket.sendUrgent(33)
       }
-      try await client.finishWriting()
-      #expect(try await pair.server.readToEnd() == [])
+      // A second urgent byte would make an unread first one a part of the stream, for TCP has only one: tcp(7).
+      #expect(try await pair.server.read(exactly: 3) == Array(piece.utf8))
     }
+    try await client.finishWriting()
+    #expect(try await pair.server.readToEnd() == [])
   }
 }

@@ -85,7 +85,6 @@ import Testing
     let second = try conversation.finished(by: .local).map { try ParsedPacket($0.bytes) }
     #expect(second.map(\.sequence) == [1006])
     #expect(conversation.hasEnded)
-    // Both sides have finished: there is nothing to reset.
     #expect(conversation.reset(by: .local).isEmpty)
   }
 

@@ -20,12 +20,11 @@ import Testing
     _ client: TCPConnection.Configuration, _ server: TCPListener.Configuration = .init()
   ) async throws {
     try await within("the conversation ends") {
-      guard let listener = try? TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), configuration: server) else {
+      guard let listener = try? TCPListener.onLoopback(server) else {
         return
       }
-      let address = listener.localAddresses[0]
       let accepting = Task { try await listener.accept(timeout: .seconds(1)) }
-      if let connection = try? await TCPConnection.connect(to: .address(address), configuration: client) {
+      if let connection = try? await TCPConnection.connect(to: listener.endpoint, configuration: client) {
         let handle = connection.enqueueWrite([1])
         let accepted = try? await accepting.value
         _ = try? await accepted?.read(exactly: 1, timeout: .seconds(1))
@@ -58,12 +57,8 @@ import Testing
           },
         ]
         for change in changes {
-          var client = TCPConnection.Configuration()
-          change(&client)
-          var server = TCPListener.Configuration()
-          change(&server.connection)
-          try await Self.converse(client)
-          try await Self.converse(.init(), server)
+          try await Self.converse(.init(change))
+          try await Self.converse(.init(), .init { change(&$0.connection) })
         }
       }
     }
@@ -77,12 +72,11 @@ import Testing
           { $0.liveness.keepAlive = .init(idle: .seconds(1), interval: .seconds(1), count: number) },
         ]
         for change in changes {
-          var client = TCPConnection.Configuration()
-          change(&client)
-          var server = TCPListener.Configuration()
-          change(&server.connection)
-          server.backlog = Int32(clamping: number)
-          try await Self.converse(client, server)
+          let server = TCPListener.Configuration {
+            change(&$0.connection)
+            $0.backlog = Int32(clamping: number)
+          }
+          try await Self.converse(.init(change), server)
         }
       }
     }
@@ -97,10 +91,8 @@ import Testing
           { $0.sendBufferSize = number }, { $0.sendBudget = number },
         ]
         for change in changes {
-          var configuration = UDPEndpoint.Configuration()
-          change(&configuration)
           let local = Endpoint.address(.ipv4(.loopback, port: 0))
-          guard let endpoint = try? UDPEndpoint.bind(to: local, configuration: configuration) else { continue }
+          guard let endpoint = try? UDPEndpoint.bind(to: local, configuration: .init(change)) else { continue }
           let address = endpoint.localAddresses[0]
           try? await endpoint.enqueueSend(Datagram([1, 2], to: address), timeout: .within(duration)).value
           _ = try? await endpoint.receive(timeout: .zero)
@@ -181,15 +173,11 @@ import Testing
     await #expect(processExitsWith: .success) {
       for (number, duration) in zip(Self.numbers, Self.durations) {
         try await within("the server ends") {
-          let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-          var limits = ServeLimits(connections: number)
-          limits.connectionsPerPeer = number
-          let serving = Task { [limits] in
-            try await listener.serve(.init(limits: limits, drain: .within(duration))) { _ in }
-          }
-          _ = try? RawSocket.connected(to: listener.localAddresses[0])
-          serving.cancel()
-          _ = try? await serving.value
+          let listener = try TCPListener.onLoopback()
+          let limits = ServeLimits(connections: number, connectionsPerPeer: number)
+          let serving = Task { try await listener.serve(.init(limits: limits, drain: .within(duration))) { _ in } }
+          _ = try? RawSocket.connected(to: listener.address)
+          _ = try? await serving.stop()
           await listener.drain(within: duration)
           await listener.close()
         }
@@ -220,10 +208,8 @@ import Testing
     await #expect(processExitsWith: .success) { [label] in
       let file = try TemporaryFile()
       let capture = try PacketCapture(path: file.path, replacing: true)
-      var configuration = TCPConnection.Configuration()
-      configuration.capture = capture
       let peer = try RawSocket.listening()
-      let connection = TCPConnection(to: .address(try peer.address), configuration: configuration)
+      let connection = TCPConnection(to: .address(try peer.address), configuration: .init { $0.capture = capture })
       connection.label = label
       try await within("it is captured") {
         try await connection.write([1])

@@ -9,8 +9,7 @@ import Testing
   /// The cause of a failure for user 1000, who may not use ports below 1024, if the path is a file of this kind.
   private func cause(_ call: String, _ errno: Int32, at text: String, _ kind: FileKind? = nil) throws -> FailureCause? {
     let surroundings = FailureCause.Surroundings(kind: { _, _ in kind }, lowestPort: { 1024 }, userID: 1000)
-    return FailureCause(
-      SystemError(call: call, errno: errno), at: try SocketAddress(parsing: text), in: surroundings)
+    return FailureCause(SystemError(call: call, errno: errno), at: try SocketAddress(parsing: text), in: surroundings)
   }
 
   @Test(
@@ -61,9 +60,7 @@ import Testing
       (Errno.notPermitted, .permissionDenied, "prohibits this address"),
       (Errno.invalidArgument, .unreachable, "a blackhole route discards it"),
     ] as [(Int32, SocketError.Code, String)], ["connect", "sendto", "sendmsg", "sendmmsg"])
-  func `The detail says that a route leads nowhere`(
-    error: (Int32, SocketError.Code, String), call: String
-  ) throws {
+  func `The detail says that a route leads nowhere`(error: (Int32, SocketError.Code, String), call: String) throws {
     let (errno, code, part) = error
     for address in ["192.0.2.1:80", "[2001:db8::1]:80"] {
       let cause = try #require(try cause(call, errno, at: address))

@@ -32,8 +32,7 @@ import Testing
 
   @Test func `A path that leads to nothing is not found`() async throws {
     let missing = await expectError(.pathNotFound) { _ = try FileSource(path: "/nonexistent") }
-    #expect(
-      missing.description == "open \"/nonexistent\": there is no file at this path (No such file or directory)")
+    #expect(missing.description == "open \"/nonexistent\": there is no file at this path (No such file or directory)")
     let below = await expectError(.pathNotFound) { _ = try FileSource(path: "/dev/null/file") }
     #expect(below.description.contains("a component of the path is not a directory"))
     await expectError(.invalidArgument) { _ = try FileSource(path: "/") }

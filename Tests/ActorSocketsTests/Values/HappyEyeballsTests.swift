@@ -312,7 +312,6 @@ import Testing
     #expect(waits == [1, 2, 4, 8, 16, 32, 64, 100, 100, 100])
   }
 
-  /// Whatever comes in whichever order: an address is tried once, and it ends when everything has.
   @Test(arguments: 0..<300) func `However events come, every address is tried once, and it comes out`(seed: Int) {
     var random = SeededRandom(seed: UInt64(seed))
     let preference: AddressPreference =

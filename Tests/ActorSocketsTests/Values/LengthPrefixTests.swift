@@ -67,9 +67,8 @@ import Testing
     #expect(try request.convert(.bytes([])) == "")
     #expect(try request.convert(.endOfStream) == nil)
     for bytes in [[0xff], [0xc3], [97, 0xed, 0xa0, 0x80], [0xc0, 0x80], [0xf4, 0x90, 0x80, 0x80]] as [[UInt8]] {
-      let error = #expect(throws: SocketError.self) { try request.convert(.bytes(bytes)) }
-      #expect(error?.code == .invalidUTF8)
-      #expect(error?.bytes == bytes)
+      let error = expectErrorNow(.invalidUTF8) { _ = try request.convert(.bytes(bytes)) }
+      #expect(error.bytes == bytes)
     }
   }
 }

@@ -6,9 +6,7 @@ import Testing
 
 /// The state of `serve`, without listeners, connections or clocks.
 @Suite struct ServerMachineTests {
-  private static func server(_ limits: ServeLimits = ServeLimits(connections: 2), descriptors: Int = .max) -> Server<
-    Int
-  > {
+  private static func server(_ limits: ServeLimits = .init(connections: 2), descriptors: Int = .max) -> Server<Int> {
     var server = Server<Int>()
     server.started(limits, descriptors: descriptors)
     return server
@@ -16,7 +14,6 @@ import Testing
 
   private static let peer = SocketAddress.ipv4(IPv4Address(192, 0, 2, 1), port: 9)
 
-  /// The next step, as a word.
   private func step(_ server: inout Server<Int>) -> String {
     switch server.step() {
     case .accept: "accept"
@@ -25,7 +22,6 @@ import Testing
     }
   }
 
-  /// Accepts a connection with this number.
   private func accept(_ server: inout Server<Int>, _ number: Int) {
     #expect(step(&server) == "accept")
     _ = server.accepted(number, UInt64(number), from: Self.peer)
