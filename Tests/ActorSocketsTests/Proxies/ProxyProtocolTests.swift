@@ -348,7 +348,7 @@ import Testing
     _ = try await server.stop()
   }
 
-  @Test(.ends(within: 120), arguments: [1, 4])
+  @Test(.endsInTime(seconds: 120), arguments: [1, 4])
   func `Connections that break in every state leave the counts of peers right`(reactors: Int) async throws {
     let server = try Server(limits: .init(connectionsPerPeer: 2), reactors: reactors)
     for round in 0..<200 {

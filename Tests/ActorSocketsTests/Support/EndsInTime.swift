@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// Gives each test of a suite a deadline, as `within` does.
+/// Each run of a test ends in time, as a call `within` a number of seconds does. The limit of a test replaces that of its suite.
 struct EndsInTime: SuiteTrait, TestTrait, TestScoping {
   let seconds: Int
   var isRecursive: Bool { true }
@@ -9,8 +9,9 @@ struct EndsInTime: SuiteTrait, TestTrait, TestScoping {
   func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
   ) async throws {
-    // A test's own trait comes after that of its suite.
-    let seconds = test.traits.compactMap { ($0 as? Self)?.seconds }.last ?? seconds
+    // A test has the traits of its suite before its own.
+    let limit = test.traits.lazy.compactMap { $0 as? Self }.last?.seconds
+    guard testCase != nil, seconds == limit else { return try await function() }
     let place = test.sourceLocation
     try await within("the end of the test", seconds: seconds, file: place.fileID, line: place.line) {
       try await function()
@@ -19,8 +20,6 @@ struct EndsInTime: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == EndsInTime {
-  /// Each test has a minute.
-  static var endsInTime: Self { Self(seconds: 60) }
-
-  static func ends(within seconds: Int) -> Self { Self(seconds: seconds) }
+  static var endsInTime: Self { EndsInTime(seconds: 60) }
+  static func endsInTime(seconds: Int) -> Self { EndsInTime(seconds: seconds) }
 }

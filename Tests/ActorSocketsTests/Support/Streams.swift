@@ -79,6 +79,15 @@ struct PairOptions: StreamConfiguration {
   var capture: PacketCapture?
   /// Room for few bytes on the way, so that `tooMuch` bytes do not fit by far.
   var isNarrow = false
+
+  static func narrow(
+    writeBudget: Int = 1 << 20, onWriteOverflow: WriteOverflowAction = .fail, closeTimeout: Duration = .seconds(30),
+    onTimeout: TimeoutAction = .keepOpen, idleTimeout: Duration? = nil
+  ) -> Self {
+    PairOptions(
+      writeBudget: writeBudget, onWriteOverflow: onWriteOverflow, closeTimeout: closeTimeout, onTimeout: onTimeout,
+      idleTimeout: idleTimeout, isNarrow: true)
+  }
 }
 
 /// More bytes than a narrow pair takes while its peer does not read.
@@ -124,6 +133,20 @@ extension Transport {
       let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
       return Pair(client: client, server: server)
     }
+  }
+
+  /// A pair whose client has sent this text and nothing else.
+  func pair(sent text: String) async throws -> Pair {
+    let pair = try await pair()
+    try await pair.client.write(utf8: text)
+    try await pair.client.finishWriting()
+    return pair
+  }
+
+  /// A pair in manual time.
+  func timedPair(_ change: (inout PairOptions) -> Void = { _ in }) async throws -> (time: ManualTime, pair: Pair) {
+    let time = ManualTime()
+    return (time, try await pair(on: time.reactor, change))
   }
 
   private func tcpPair(_ address: SocketAddress, _ reactor: Reactor, _ options: PairOptions) async throws -> Pair {
@@ -193,6 +216,23 @@ extension ByteStream {
     return bytes
   }
 
+  /// Waits until these numbers of reads and writes are queued.
+  nonisolated func hasQueued(
+    reads: Int? = nil, writes: Int? = nil, file: String = #fileID, line: Int = #line
+  ) async throws {
+    try await eventually("\(reads ?? 0) reads and \(writes ?? 0) writes wait", file: file, line: line) {
+      let status = await status
+      return status.queuedReads == reads ?? status.queuedReads && status.queuedWrites == writes ?? status.queuedWrites
+    }
+  }
+
+  /// Waits until a part of this number of bytes is sent, and the others are not.
+  nonisolated func hasSentPart(of count: Int = tooMuch, file: String = #fileID, line: Int = #line) async throws {
+    try await eventually("a part is sent", file: file, line: line) {
+      await (1..<count).contains(status.unsentBytes)
+    }
+  }
+
   /// Waits until this number of received bytes is buffered. A read must be waiting, or nothing is received.
   nonisolated func hasBuffered(_ count: Int) async throws {
     try await eventually("\(count) bytes are buffered") { await status.bufferedBytes == count }
@@ -244,6 +284,20 @@ nonisolated(nonsending) func expectConnectError(
 ) async -> SocketError {
   await expectError(code, saying: text, sourceLocation: sourceLocation) {
     _ = try await TCPConnection.connect(to: endpoint, configuration: configuration, timeout: timeout, reactor: reactor)
+  }
+}
+
+extension Task<Void, any Error> {
+  /// The code of the `SocketError` that it throws; `nil` if it succeeds.
+  var code: SocketError.Code? {
+    get async throws {
+      do {
+        try await value
+        return nil
+      } catch let error as SocketError {
+        return error.code
+      }
+    }
   }
 }
 

@@ -59,7 +59,7 @@ import Testing
     #expect(error.description.contains("127.0.0.1:\(port)") && error.description.contains("[::1]:\(port)"))
   }
 
-  @Test(.ends(within: 120)) func `A name without an address is not found`() async throws {
+  @Test(.endsInTime(seconds: 120)) func `A name without an address is not found`() async throws {
     await expectConnectError(.hostNotFound, saying: "nobody.invalid", to: .host("nobody.invalid", port: 80))
   }
 

@@ -78,7 +78,7 @@ import Testing
   }
 
   /// Sockets are left to the kernel only while another server has them, too.
-  @Test(.ends(within: 120)) func `Restarts over one shared listener lose no request`() async throws {
+  @Test(.endsInTime(seconds: 120)) func `Restarts over one shared listener lose no request`() async throws {
     let socket = try RawSocket.listening(backlog: 1_000)
     let address = try socket.address
     let isOver = Gate()

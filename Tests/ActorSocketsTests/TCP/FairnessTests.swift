@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @Suite(.endsInTime) struct FairnessTests {
-  @Test(.ends(within: 120), arguments: [true, false])
+  @Test(.endsInTime(seconds: 120), arguments: [true, false])
   func `Quiet connections get on beside fire hoses`(onReactor: Bool) async throws {
     let reactor = Reactor()
     let isOver = Gate()

@@ -23,7 +23,7 @@ import Testing
     #expect(try await serving.stop().finished == 300)
   }
 
-  @Test(.ends(within: 120), arguments: [HandlerExecutor.pool, .reactor])
+  @Test(.endsInTime(seconds: 120), arguments: [HandlerExecutor.pool, .reactor])
   func `A thousand connections are served at once`(place: HandlerExecutor) async throws {
     let listener = try TCPListener.onLoopback()
     let serving = Task {

@@ -171,7 +171,7 @@ import Testing
     #expect(report.accepted == 21 && report.finished == 21)
   }
 
-  @Test(.ends(within: 120), arguments: [HandlerExecutor.pool, .reactor], [1, 2])
+  @Test(.endsInTime(seconds: 120), arguments: [HandlerExecutor.pool, .reactor], [1, 2])
   func `A drain under load loses no request that was accepted`(place: HandlerExecutor, reactors: Int)
     async throws
   {

@@ -6,7 +6,7 @@ import Testing
 
 /// How connections of unix sockets end. On these, Linux never destroys bytes that were sent, and has no reset.
 @Suite(.endsInTime) struct UnixCloseTests {
-  @Test(.ends(within: 20), arguments: [0, 7, 100_000])
+  @Test(.endsInTime(seconds: 20), arguments: [0, 7, 100_000])
   func `Closing does not wait for the peer, and destroys nothing that was sent`(unread: Int) async throws {
     // The clock stands still: a wait would never end.
     let time = ManualTime()
@@ -20,7 +20,7 @@ import Testing
     guard case .local = try await connection.closed.reason else { Issue.record("not by us"); return }
   }
 
-  @Test(.ends(within: 20)) func `Dropping a connection closes it`() async throws {
+  @Test(.endsInTime(seconds: 20)) func `Dropping a connection closes it`() async throws {
     let time = ManualTime()
     let (near, peer) = try RawSocket.unixPair()
     try peer.send(pattern(1000))
@@ -32,7 +32,7 @@ import Testing
     try await eventually("the descriptor is closed") { (try? peer.send([1])) == nil }
   }
 
-  @Test(.ends(within: 20)) func `Closing stops a peer that sends without end`() async throws {
+  @Test(.endsInTime(seconds: 20)) func `Closing stops a peer that sends without end`() async throws {
     let time = ManualTime()
     let (connection, peer) = try StreamSocket.unix.connection(on: time.reactor)
     let isOver = Gate()

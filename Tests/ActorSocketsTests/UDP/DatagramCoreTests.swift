@@ -12,7 +12,6 @@ import Testing
   private static let all = SocketAddress.ipv6(.any, port: 5000)
   private static let named = SocketAddress.unix(UnixPath("@datagram-core") ?? .unnamed)
 
-  /// The core of an endpoint with sockets that are bound to these addresses.
   private static func core(
     _ addresses: [SocketAddress], mayBeDual: Bool = true, isOnDevice: Bool = false
   ) -> DatagramCore {

@@ -5,17 +5,16 @@ import TestSupport
 import Testing
 
 /// Descriptors and credentials that go with the datagrams of unix sockets.
-@Suite(.conformanceWithFaults) struct DatagramDescriptorTests {
+@Suite(.conformanceWithFaults, .endsInTime) struct DatagramDescriptorTests {
   /// An endpoint that receives up to this many descriptors with each datagram, and one that sends to it.
   private static func pair(
     receiving limit: Int, metadata: UDPEndpoint.Metadata = []
   ) async throws -> (receiver: UDPEndpoint, sender: UDPEndpoint) {
-    var configuration = UDPEndpoint.Configuration()
-    configuration.descriptorsPerDatagram = limit
-    configuration.metadata = metadata
-    let receiver = try DatagramTransport.unix.bind(configuration: configuration)
-    let sender = try DatagramTransport.unix.bind()
-    try await sender.connect(to: .address(receiver.localAddresses[0]))
+    let (sender, receiver, address) = try DatagramTransport.unix.pair {
+      $0.descriptorsPerDatagram = limit
+      $0.metadata = metadata
+    }
+    try await sender.connect(to: .address(address))
     return (receiver, sender)
   }
 
@@ -43,74 +42,79 @@ import Testing
   }
 
   @Test func `The end of a pipe goes with a datagram, to a peer and to an address`() async throws {
-    try await within("they arrive") {
-      let (receiver, sender) = try await Self.pair(receiving: 1)
-      for address in [nil, receiver.localAddresses[0]] {
-        let ends = try pipeEnds()
-        let reading = OwnedDescriptor(owning: ends.reading)
-        try await sender.send([1, 2], passing: OwnedDescriptor(owning: ends.writing), to: address)
-        let datagram = try await receiver.receive()
-        #expect(datagram.bytes == [1, 2] && !datagram.lacksDescriptors)
-        let taken = datagram.takeDescriptor()
-        guard let writing = taken else { Issue.record("no descriptor came"); return }
-        writing.writeByte(7)
-        #expect(reading.readByte() == 7)
-        let none = datagram.takeDescriptor() == nil
-        #expect(none)
-        _ = consume writing
-        // This process's copy of the writing end is closed: the pipe ends.
-        #expect(reading.readByte() == nil)
-      }
+    let (receiver, sender) = try await Self.pair(receiving: 1)
+    for address in [nil, receiver.localAddresses[0]] {
+      let ends = try pipeEnds()
+      let reading = OwnedDescriptor(owning: ends.reading)
+      try await sender.send([1, 2], passing: OwnedDescriptor(owning: ends.writing), to: address)
+      let datagram = try await receiver.receive()
+      #expect(datagram.bytes == [1, 2] && !datagram.lacksDescriptors)
+      let taken = datagram.takeDescriptor()
+      guard let writing = taken else { Issue.record("no descriptor came"); return }
+      writing.writeByte(7)
+      #expect(reading.readByte() == 7)
+      let none = datagram.takeDescriptor() == nil
+      #expect(none)
+      _ = consume writing
+      // This process's copy of the writing end is closed: the pipe ends.
+      #expect(reading.readByte() == nil)
+    }
+  }
+
+  @Test(.inRealTime) func `A descriptor that came with a datagram is closed before the closure runs`() async throws {
+    let (receiver, sender) = try await Self.pair(receiving: 1)
+    let ends = try pipeEnds()
+    let reading = OwnedDescriptor(owning: ends.reading)
+    try await sender.send([1], passing: OwnedDescriptor(owning: ends.writing))
+    let number = reading.number
+    try await receiver.withDatagrams { _, _ in
+      var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
+      // SAFETY: the call reads and writes one entry.
+      #expect(unsafe poll(&entry, 1, 0) == 1 && entry.revents & Int16(POLLHUP) != 0)
     }
   }
 
   @Test func `Tasks with copies of one datagram take each descriptor once`() async throws {
-    try await within("all are taken") {
-      for _ in 0..<20 {
-        let datagram = try Self.datagram([1], passing: 32)
-        let taken = await withTaskGroup(of: [UInt8].self) { group in
-          for _ in 0..<4 {
-            group.addTask {
-              var taken: [UInt8] = []
-              while let descriptor = datagram.takeDescriptor() { taken += descriptor.readByte().map { [$0] } ?? [] }
-              return taken
-            }
+    for _ in 0..<20 {
+      let datagram = try Self.datagram([1], passing: 32)
+      let taken = await withTaskGroup(of: [UInt8].self) { group in
+        for _ in 0..<4 {
+          group.addTask {
+            var taken: [UInt8] = []
+            while let descriptor = datagram.takeDescriptor() { taken += descriptor.readByte().map { [$0] } ?? [] }
+            return taken
           }
-          return await group.reduce(into: []) { $0 += $1 }
         }
-        #expect(taken.sorted() == Array(0..<32))
+        return await group.reduce(into: []) { $0 += $1 }
       }
+      #expect(taken.sorted() == Array(0..<32))
     }
   }
 
   @Test func `A loop closes the descriptors of a datagram with its last copy`() async throws {
-    try await within("they are closed") {
-      let (receiver, sender) = try await Self.pair(receiving: 1)
-      let ends = try (0..<3).map { _ in try pipeEnds() }
-      for (number, ends) in ends.enumerated() {
-        try await sender.send([UInt8(number)], passing: OwnedDescriptor(owning: ends.writing))
-      }
-      var loop = receiver.datagrams
-      for (number, ends) in ends.enumerated() {
-        #expect(try await loop.next()?.bytes == [UInt8(number)])
-        // The end of the pipe shows that no copy of the datagram is left.
-        let hasEnded = OwnedDescriptor(owning: ends.reading).readByte() == nil
-        #expect(hasEnded)
-      }
+    let (receiver, sender) = try await Self.pair(receiving: 1)
+    let ends = try (0..<3).map { _ in try pipeEnds() }
+    for (number, ends) in ends.enumerated() {
+      try await sender.send([UInt8(number)], passing: OwnedDescriptor(owning: ends.writing))
+    }
+    var loop = receiver.datagrams
+    for (number, ends) in ends.enumerated() {
+      #expect(try await loop.next()?.bytes == [UInt8(number)])
+      // The end of the pipe shows that no copy of the datagram is left.
+      let hasEnded = OwnedDescriptor(owning: ends.reading).readByte() == nil
+      #expect(hasEnded)
     }
   }
 
   @Test(arguments: [1, 2, 64, 253])
   func `Several descriptors keep their order`(count: UInt8) async throws {
-    try await within("they arrive") {
-      let (receiver, sender) = try await Self.pair(receiving: 253, metadata: [.peerCredentials, .timestamp])
-      // An empty datagram can pass descriptors, too.
-      for bytes in [[], [1]] as [[UInt8]] {
-        try await sender.send(Self.datagram(bytes, passing: Int(count)))
-        let datagram = try await receiver.receive()
-        #expect(datagram.bytes == bytes && !datagram.lacksDescriptors)
-        #expect(Self.numbers(datagram) == Array(0..<count))
-      }
+    let (receiver, sender) = try await Self.pair(receiving: 253, metadata: [.peerCredentials, .timestamp])
+    // An empty datagram can pass descriptors, too.
+    for bytes in [[], [1]] as [[UInt8]] {
+      try await sender.send(Self.datagram(bytes, passing: Int(count)))
+      let datagram = try await receiver.receive()
+      #expect(datagram.bytes == bytes && !datagram.lacksDescriptors)
+      #expect(Self.numbers(datagram) == Array(0..<count))
     }
   }
 
@@ -155,7 +159,7 @@ import Testing
   }
 
   /// How a datagram is received whose descriptors the program does not get.
-  private enum Way: CaseIterable { case receive, withMetadata, look, filter }
+  private enum Way: CaseIterable { case receive, withMetadata, look, lookUnasked, lookWithMetadata, filter }
 
   @Test func `Descriptors that were not asked for are closed and flagged`() async throws {
     if conformanceIsSimulated { return try await expectNoDescriptors { try await Self.receiveAllUnasked() } }
@@ -169,7 +173,8 @@ import Testing
   private static func receiveUnasked(_ way: Way) async throws {
     let limit = way == .look || way == .filter ? 9 : 0
     // With metadata there is room for control messages, and the kernel delivers descriptors in it.
-    let metadata: UDPEndpoint.Metadata = way == .withMetadata ? [.peerCredentials, .timestamp] : []
+    let metadata: UDPEndpoint.Metadata =
+      way == .withMetadata || way == .lookWithMetadata ? [.peerCredentials, .timestamp] : []
     let (receiver, sender) = try await pair(receiving: limit, metadata: metadata)
     if way == .filter {
       await receiver.setReceiveFilter { datagram in datagram.bytes == [1] ? .drop : .pass }
@@ -179,7 +184,7 @@ import Testing
       try await sender.send(datagram([1], passing: 5))
       try await sender.send([2])
       switch way {
-      case .look:
+      case .look, .lookUnasked, .lookWithMetadata:
         // `withDatagrams` does not keep descriptors.
         var count = 0
         while count < 2 { count += try await receiver.withDatagrams { _, _ in } }
@@ -266,20 +271,17 @@ import Testing
 
   @Test(arguments: [DatagramTransport.ipv4, .dualToIPv6])
   func `A UDP socket refuses to pass descriptors, and stays usable`(transport: DatagramTransport) async throws {
-    try await within("all calls return") {
-      var configuration = UDPEndpoint.Configuration()
-      configuration.descriptorsPerDatagram = 5
-      configuration.metadata = .peerCredentials
-      let (receiver, sender) = try (transport.bind(configuration: configuration), transport.bind())
-      let address = try transport.address(of: receiver)
-      let error = await expectError(.invalidArgument) {
-        try await sender.send(Self.datagram([1], passing: 1, to: address))
-      }
-      #expect(error.description.contains("only a unix socket"))
-      try await sender.send([2], to: address)
-      let datagram = try await receiver.receive()
-      #expect(datagram.bytes == [2] && datagram.peerCredentials == nil && !datagram.lacksDescriptors)
+    let (sender, receiver, address) = try transport.pair {
+      $0.descriptorsPerDatagram = 5
+      $0.metadata = .peerCredentials
     }
+    let error = await expectError(.invalidArgument) {
+      try await sender.send(Self.datagram([1], passing: 1, to: address))
+    }
+    #expect(error.description.contains("only a unix socket"))
+    try await sender.send([2], to: address)
+    let datagram = try await receiver.receive()
+    #expect(datagram.bytes == [2] && datagram.peerCredentials == nil && !datagram.lacksDescriptors)
   }
 
   @Test(arguments: [-1, 254])
@@ -311,21 +313,19 @@ import Testing
   // MARK: Credentials
 
   @Test(.inRealTime) func `Each datagram says who sent it, if that was asked for`() async throws {
-    try await within("they arrive") {
-      let own = PeerCredentials(processID: getpid(), userID: geteuid(), groupID: getegid())
-      let (receiver, sender) = try await Self.pair(receiving: 1, metadata: [.peerCredentials, .timestamp])
-      // More datagrams than fit into the receiver's queue.
-      let sending = Task { try await sender.send((0..<20).map { Datagram([$0]) }) }
-      for number in 0..<20 as Range<UInt8> {
-        let datagram = try await receiver.receive()
-        #expect(datagram.bytes == [number] && datagram.peerCredentials == own && datagram.timestamp != nil)
-      }
-      try await sending.value
-      let (other, _) = try await Self.pair(receiving: 1)
-      let plain = try DatagramTransport.unix.bind()
-      try await plain.send([1], to: other.localAddresses[0])
-      #expect(try await other.receive().peerCredentials == nil)
+    let own = PeerCredentials(processID: getpid(), userID: geteuid(), groupID: getegid())
+    let (receiver, sender) = try await Self.pair(receiving: 1, metadata: [.peerCredentials, .timestamp])
+    // More datagrams than fit into the receiver's queue.
+    let sending = Task { try await sender.send((0..<20).map { Datagram([$0]) }) }
+    for number in 0..<20 as Range<UInt8> {
+      let datagram = try await receiver.receive()
+      #expect(datagram.bytes == [number] && datagram.peerCredentials == own && datagram.timestamp != nil)
     }
+    try await sending.value
+    let (other, _) = try await Self.pair(receiving: 1)
+    let plain = try DatagramTransport.unix.bind()
+    try await plain.send([1], to: other.localAddresses[0])
+    #expect(try await other.receive().peerCredentials == nil)
   }
 
   @Test(.inRealTime) func `A datagram has the credentials of its sender at the moment of sending`() async {

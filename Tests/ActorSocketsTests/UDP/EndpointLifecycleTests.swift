@@ -2,7 +2,6 @@ import Testing
 
 @testable import ActorSockets
 
-/// Every state of a datagram endpoint's life with every event.
 @Suite struct EndpointLifecycleTests {
   private static let broken = SocketError(.system, operation: "receive")
 

@@ -4,8 +4,7 @@ import TestSupport
 import Testing
 
 /// Multicast on interfaces that come and go.
-@Suite(.serialized, .needsNamespaces) struct GoneInterfaceTests {
-  /// How a group is joined.
+@Suite(.serialized, .needsNamespaces, .endsInTime) struct GoneInterfaceTests {
   struct Way: CustomTestStringConvertible {
     /// `nil`: the routing table selects the interface.
     let name: InterfaceSelector?
@@ -18,14 +17,14 @@ import Testing
     var testDescription: String { "\(name.map { "on \($0)" } ?? "by the route")\(hasSource ? ", a source" : "")" }
   }
 
-  /// A machine with one endpoint.
   private struct Machine {
     let namespace: Namespace
     let endpoint: UDPEndpoint
     let group: IPAddress
     let sources: [IPAddress]
+    var source: IPAddress?
 
-    init(_ family: AddressFamily) async throws {
+    init(_ family: AddressFamily, hasSource: Bool = false) async throws {
       let namespace = try await Namespace()
       let reactor = Reactor()
       try await namespace.enter(reactor)
@@ -34,6 +33,15 @@ import Testing
       let isIPv4 = family == .ipv4
       group = try IPAddress(parsing: isIPv4 ? "239.255.1.2" : "ff15::12")
       sources = try (1...2).map { try IPAddress(parsing: isIPv4 ? "192.0.2.\($0)" : "2001:db8::\($0)") }
+      if hasSource { source = sources[0] }
+    }
+
+    func join(on name: InterfaceSelector? = nil) async throws {
+      try await endpoint.join(group, on: name, source: source)
+    }
+
+    func leave(on name: InterfaceSelector? = nil) async throws {
+      try await endpoint.leave(group, on: name, source: source)
     }
 
     /// Adds an interface, to which the groups are routed.
@@ -65,36 +73,30 @@ import Testing
   func `The group of an interface that is gone can be left, by any of its names`(
     family: AddressFamily, hasSource: Bool
   ) async throws {
-    try await within("all return") {
-      let machine = try await Machine(family)
-      let (endpoint, group) = (machine.endpoint, machine.group)
-      let source = hasSource ? machine.sources[0] : nil
-      for number in 0..<3 {
-        try await machine.add()
-        let index = InterfaceSelector.index(try await machine.index())
-        let names: [InterfaceSelector] = ["cable", "198.51.100.1", index]
-        try await endpoint.join(group, on: names[number], source: source)
-        try await machine.remove()
-        // By the name with which it was joined, or by the number.
-        let name = number == 0 ? index : names[number]
-        try await endpoint.leave(group, on: name, source: source)
-        await expectError(.interfaceNotFound) { try await endpoint.leave(group, on: name, source: source) }
-      }
+    let machine = try await Machine(family, hasSource: hasSource)
+    for number in 0..<3 {
+      try await machine.add()
+      let index = InterfaceSelector.index(try await machine.index())
+      let names: [InterfaceSelector] = ["cable", "198.51.100.1", index]
+      try await machine.join(on: names[number])
+      try await machine.remove()
+      // By the name with which it was joined, or by the number.
+      let name = number == 0 ? index : names[number]
+      try await machine.leave(on: name)
+      await expectError(.interfaceNotFound) { try await machine.leave(on: name) }
     }
   }
 
   @Test(arguments: AddressFamily.allCases)
   func `A group of several sources is left as a whole if its interface is gone`(family: AddressFamily) async throws {
-    try await within("all return") {
-      let machine = try await Machine(family)
-      let (endpoint, group) = (machine.endpoint, machine.group)
-      try await machine.add()
-      for source in machine.sources { try await endpoint.join(group, on: "cable", source: source) }
-      try await machine.remove()
-      try await endpoint.leave(group, on: "cable", source: machine.sources[0])
-      await expectError(.interfaceNotFound) {
-        try await endpoint.leave(group, on: "cable", source: machine.sources[1])
-      }
+    let machine = try await Machine(family)
+    let (endpoint, group) = (machine.endpoint, machine.group)
+    try await machine.add()
+    for source in machine.sources { try await endpoint.join(group, on: "cable", source: source) }
+    try await machine.remove()
+    try await endpoint.leave(group, on: "cable", source: machine.sources[0])
+    await expectError(.interfaceNotFound) {
+      try await endpoint.leave(group, on: "cable", source: machine.sources[1])
     }
   }
 
@@ -102,60 +104,49 @@ import Testing
   func `An interface that is made anew is joined again, and both memberships can be left`(
     family: AddressFamily, hasSource: Bool
   ) async throws {
-    try await within("all return") {
-      let machine = try await Machine(family)
-      let (endpoint, group) = (machine.endpoint, machine.group)
-      let source = hasSource ? machine.sources[0] : nil
-      try await machine.add()
-      try await endpoint.join(group, on: "cable", source: source)
-      try await machine.remove()
-      try await machine.add()
-      try await endpoint.join(group, on: "cable", source: source)
-      await expectError(.alreadyJoined) { try await endpoint.join(group, on: "cable", source: source) }
-      // First the one of today's interface.
-      try await endpoint.leave(group, on: "cable", source: source)
-      try await endpoint.join(group, on: "cable", source: source)
-      try await endpoint.leave(group, on: "cable", source: source)
-      try await endpoint.leave(group, on: "cable", source: source)
-      await expectError(.notJoined) { try await endpoint.leave(group, on: "cable", source: source) }
-    }
+    let machine = try await Machine(family, hasSource: hasSource)
+    try await machine.add()
+    try await machine.join(on: "cable")
+    try await machine.remove()
+    try await machine.add()
+    try await machine.join(on: "cable")
+    await expectError(.alreadyJoined) { try await machine.join(on: "cable") }
+    // First the one of today's interface.
+    try await machine.leave(on: "cable")
+    try await machine.join(on: "cable")
+    try await machine.leave(on: "cable")
+    try await machine.leave(on: "cable")
+    await expectError(.notJoined) { try await machine.leave(on: "cable") }
   }
 
-  @Test(arguments: AddressFamily.allCases, Way.all)
+  @Test(.endsInTime(seconds: 120), arguments: AddressFamily.allCases, Way.all)
   func `Interfaces that come and go do not use up the memberships`(family: AddressFamily, way: Way) async throws {
-    try await within("all are joined", seconds: 120) {
-      let machine = try await Machine(family)
-      let source = way.hasSource ? machine.sources[0] : nil
-      // Linux allows 20 groups of IPv4 at a time.
-      for _ in 0..<50 {
-        try await machine.add()
-        try await machine.endpoint.join(machine.group, on: way.name, source: source)
-        try await machine.remove()
-      }
-      guard family == .ipv4 else { return }
-      // The limit holds for interfaces that are there.
+    let machine = try await Machine(family, hasSource: way.hasSource)
+    // Linux allows 20 groups of IPv4 at a time.
+    for _ in 0..<50 {
       try await machine.add()
-      for number in 1...20 { try await machine.endpoint.join(IPAddress(parsing: "239.1.1.\(number)"), on: "cable") }
-      await expectError(.limitExceeded) { try await machine.endpoint.join(machine.group, on: "cable") }
+      try await machine.join(on: way.name)
+      try await machine.remove()
     }
+    guard family == .ipv4 else { return }
+    // The limit holds for interfaces that are there.
+    try await machine.add()
+    for number in 1...20 { try await machine.endpoint.join(IPAddress(parsing: "239.1.1.\(number)"), on: "cable") }
+    await expectError(.limitExceeded) { try await machine.endpoint.join(machine.group, on: "cable") }
   }
 
   @Test(arguments: AddressFamily.allCases, [false, true])
   func `A group that was joined without naming an interface can be left when that interface is gone`(
     family: AddressFamily, hasSource: Bool
   ) async throws {
-    try await within("all return") {
-      let machine = try await Machine(family)
-      let (endpoint, group) = (machine.endpoint, machine.group)
-      let source = hasSource ? machine.sources[0] : nil
-      for hasOtherRoute in [false, true] {
-        try await machine.add()
-        try await endpoint.join(group, source: source)
-        try await machine.remove()
-        if hasOtherRoute { try await machine.add() }
-        try await endpoint.leave(group, source: source)
-        await #expect(throws: SocketError.self) { try await endpoint.leave(group, source: source) }
-      }
+    let machine = try await Machine(family, hasSource: hasSource)
+    for hasOtherRoute in [false, true] {
+      try await machine.add()
+      try await machine.join()
+      try await machine.remove()
+      if hasOtherRoute { try await machine.add() }
+      try await machine.leave()
+      await #expect(throws: SocketError.self) { try await machine.leave() }
     }
   }
 
@@ -163,45 +154,37 @@ import Testing
   func `A group is joined again without naming an interface when the one that was chosen is gone`(
     family: AddressFamily, hasSource: Bool
   ) async throws {
-    try await within("all return") {
-      let machine = try await Machine(family)
-      let (endpoint, group) = (machine.endpoint, machine.group)
-      let source = hasSource ? machine.sources[0] : nil
-      try await machine.add()
-      try await endpoint.join(group, source: source)
-      try await machine.remove()
-      try await machine.add()
-      try await endpoint.join(group, source: source)
-      await expectError(.alreadyJoined) { try await endpoint.join(group, source: source) }
-      try await endpoint.leave(group, source: source)
-      await expectError(.notJoined) { try await endpoint.leave(group, source: source) }
-    }
+    let machine = try await Machine(family, hasSource: hasSource)
+    try await machine.add()
+    try await machine.join()
+    try await machine.remove()
+    try await machine.add()
+    try await machine.join()
+    await expectError(.alreadyJoined) { try await machine.join() }
+    try await machine.leave()
+    await expectError(.notJoined) { try await machine.leave() }
   }
 
   @Test(arguments: AddressFamily.allCases, [false, true])
   func `A group is left on the interface that was not named, whatever was joined or routed since`(
     family: AddressFamily, hasSource: Bool
   ) async throws {
-    try await within("all return") {
-      let machine = try await Machine(family)
-      let (endpoint, group) = (machine.endpoint, machine.group)
-      let source = hasSource ? machine.sources[0] : nil
-      try await machine.add()
-      try await endpoint.join(group, source: source)
-      try await machine.addAnother()
-      try await endpoint.join(group, on: "other", source: source)
-      if family == .ipv4 { try await machine.namespace.ip("route replace 239.0.0.0/8 dev other") }
-      try await endpoint.leave(group, source: source)
-      for interface in ["cable", "end"] as [InterfaceSelector] {
-        await expectError(.notJoined) { try await endpoint.leave(group, on: interface, source: source) }
-      }
-      try await endpoint.leave(group, on: "other", source: source)
-      // Without a name, the one that was joined last.
-      if family == .ipv4 { try await machine.namespace.ip("route replace 239.0.0.0/8 dev cable") }
-      try await endpoint.join(group, on: "other", source: source)
-      try await endpoint.leave(group, source: source)
-      await expectError(.notJoined) { try await endpoint.leave(group, on: "other", source: source) }
-      await expectError(.notJoined) { try await endpoint.leave(group, source: source) }
+    let machine = try await Machine(family, hasSource: hasSource)
+    try await machine.add()
+    try await machine.join()
+    try await machine.addAnother()
+    try await machine.join(on: "other")
+    if family == .ipv4 { try await machine.namespace.ip("route replace 239.0.0.0/8 dev other") }
+    try await machine.leave()
+    for interface in ["cable", "end"] as [InterfaceSelector] {
+      await expectError(.notJoined) { try await machine.leave(on: interface) }
     }
+    try await machine.leave(on: "other")
+    // Without a name, the one that was joined last.
+    if family == .ipv4 { try await machine.namespace.ip("route replace 239.0.0.0/8 dev cable") }
+    try await machine.join(on: "other")
+    try await machine.leave()
+    await expectError(.notJoined) { try await machine.leave(on: "other") }
+    await expectError(.notJoined) { try await machine.leave() }
   }
 }

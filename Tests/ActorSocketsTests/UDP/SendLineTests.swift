@@ -4,13 +4,11 @@ import Testing
 
 @testable import ActorSockets
 
-/// Destinations without room, in the queue of an endpoint's sends.
 @Suite struct SendLineTests {
   private static let (a, b, c) = (address(1), address(2), address(3))
 
   private static func address(_ port: UInt16) -> SocketAddress { .ipv4(.loopback, port: port) }
 
-  /// A reply to a datagram.
   private static func reply(_ number: UInt8, to address: SocketAddress) -> Datagram {
     Datagram(received: [], from: address, isTruncated: false, nil).reply([number])
   }
@@ -252,7 +250,6 @@ import Testing
     #expect(moves < 20, "\(moves) times")
   }
 
-  /// What the queue must do, as simply as possible.
   private struct Model {
     var pending: [(tag: Int, byte: UInt8, destination: SocketAddress)] = []
     var blocked: Set<SocketAddress> = []
