@@ -1,44 +1,39 @@
 import ActorSockets
-import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite(.conformance) struct BulkTests {
+@Suite(.conformance, .endsInTime) struct BulkTests {
   @Test(arguments: Transport.allCases)
   func `One byte at a time arrives whole`(transport: Transport) async throws {
-    try await within("everything arrives") {
-      let pair = try await transport.pair()
-      async let written: Void = {
-        for byte in pattern(1500) { try await pair.client.write([byte]) }
-        try await pair.client.finishWriting()
-      }()
-      var read: [UInt8] = []
-      while let byte = try await pair.server.read(upTo: 1) { read += byte }
-      #expect(read == pattern(1500))
-      try await written
-    }
+    let pair = try await transport.pair()
+    async let written: Void = {
+      for byte in pattern(1500) { try await pair.client.write([byte]) }
+      try await pair.client.finishWriting()
+    }()
+    var read: [UInt8] = []
+    while let byte = try await pair.server.read(upTo: 1) { read += byte }
+    #expect(read == pattern(1500))
+    try await written
   }
 
-  @Test(arguments: Transport.allCases, [1, 2] as [UInt64])
+  @Test(.endsInTime(seconds: 120), arguments: Transport.allCases, [1, 2] as [UInt64])
   func `Ten megabytes in pieces of random sizes go both ways at once`(
     transport: Transport, seed: UInt64
   ) async throws {
     let total = 10_000_000
-    try await within("everything arrives; seed \(seed)", seconds: 120) {
-      let pair = try await transport.pair()
-      try await withThrowingTaskGroup { group in
-        for (number, (from, to)) in [(pair.client, pair.server), (pair.server, pair.client)].enumerated() {
-          group.addTask { try await Self.write(total, SeededRandom(seed: seed * 4 + UInt64(number)), to: from) }
-          group.addTask {
-            try await Self.read(total, SeededRandom(seed: seed * 4 + 2 + UInt64(number)), from: to)
-          }
+    let pair = try await transport.pair()
+    try await withThrowingTaskGroup { group in
+      for (number, (from, to)) in [(pair.client, pair.server), (pair.server, pair.client)].enumerated() {
+        group.addTask { try await Self.write(total, SeededRandom(seed: seed * 4 + UInt64(number)), to: from) }
+        group.addTask {
+          try await Self.read(total, SeededRandom(seed: seed * 4 + 2 + UInt64(number)), from: to)
         }
-        try await group.waitForAll()
       }
-      for end in [pair.client, pair.server] {
-        let metrics = await end.metrics
-        #expect(metrics.bytesSent == total && metrics.bytesReceived == total)
-      }
+      try await group.waitForAll()
+    }
+    for end in [pair.client, pair.server] {
+      let metrics = await end.metrics
+      #expect(metrics.bytesSent == total && metrics.bytesReceived == total)
     }
   }
 
@@ -105,11 +100,9 @@ import Testing
 
   @Test(arguments: Transport.allCases)
   func `Generic code works on every stream, also on an opened existential`(transport: Transport) async throws {
-    try await within("the conversation ends") {
-      let pair = try await transport.pair()
-      async let echoing: Void = echo(pair.server)
-      try await talk(pair.client)
-      try await echoing
-    }
+    let pair = try await transport.pair()
+    async let echoing: Void = echo(pair.server)
+    try await talk(pair.client)
+    try await echoing
   }
 }

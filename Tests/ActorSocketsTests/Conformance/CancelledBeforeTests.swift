@@ -1,12 +1,10 @@
 import ActorSockets
-import ActorSocketsTesting
 import SocketSystem
 import TestSupport
 import Testing
 
 /// The outcome of each operation in a task that was cancelled before the call. Its documentation says the same.
-@Suite(.conformance) struct CancelledBeforeTests {
-  /// Runs `body` in a task that is cancelled already.
+@Suite(.conformance, .endsInTime) struct CancelledBeforeTests {
   private static func cancelled<Value: Sendable>(
     _ body: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
@@ -18,7 +16,6 @@ import Testing
     return try await task.value
   }
 
-  /// An operation that throws `CancellationError`, and changes nothing.
   enum Refused: String, CaseIterable, CustomTestStringConvertible {
     case read, exactly, nothing, until, integer, peek, look, lookWithState, readInto, chunks, lines, messages, batches
     case write, writeNothing, span, sequence, pieces, text, message, sendFile
@@ -69,24 +66,21 @@ import Testing
   func `Cancelled before the call: each operation throws and changes nothing`(
     transport: Transport, operation: Refused
   ) async throws {
-    try await within("all calls return") {
-      let pair = try await transport.pair()
-      let (stream, peer) = (pair.server, pair.client)
-      try await peer.write(Array("there".utf8))
-      #expect(try await stream.peek() == Array("there".utf8))
-      await expectCancellation {
-        try await Self.cancelled { try await operation.run(on: stream, peer) }
-      }
-      let status = await stream.status
-      #expect(status.queuedReads == 0 && status.queuedWrites == 0)
-      // The operation took no byte and sent no byte.
-      #expect(try await stream.read(exactly: 5) == Array("there".utf8))
-      try await stream.write(Array("ok".utf8))
-      #expect(try await peer.read() == Array("ok".utf8))
+    let pair = try await transport.pair()
+    let (stream, peer) = (pair.server, pair.client)
+    try await peer.write(Array("there".utf8))
+    #expect(try await stream.peek() == Array("there".utf8))
+    await expectCancellation {
+      try await Self.cancelled { try await operation.run(on: stream, peer) }
     }
+    let status = await stream.status
+    #expect(status.queuedReads == 0 && status.queuedWrites == 0)
+    // The operation took no byte and sent no byte.
+    #expect(try await stream.read(exactly: 5) == Array("there".utf8))
+    try await stream.write(Array("ok".utf8))
+    #expect(try await peer.read() == Array("ok".utf8))
   }
 
-  /// An operation that is carried out all the same.
   enum CarriedOut: String, CaseIterable, CustomTestStringConvertible {
     case finishWriting, close, closeAfterWrites, closeAfterAll
 
@@ -102,76 +96,64 @@ import Testing
     }
   }
 
-  @Test(arguments: Transport.allCases, CarriedOut.allCases)
+  @Test(.endsInTime(seconds: 20), arguments: Transport.allCases, CarriedOut.allCases)
   func `Cancelled before the call: a half-close and a close are carried out`(
     transport: Transport, operation: CarriedOut
   ) async throws {
-    try await within("the peer finds the end", seconds: 20) {
-      let pair = try await transport.pair()
-      let (stream, peer) = (pair.server, pair.client)
-      do {
-        try await Self.cancelled { try await operation.run(on: stream) }
-      } catch is CancellationError {}
-      #expect(try await peer.read() == nil)
-      await expectError(.closed) { try await stream.write([1]) }
-      if operation == .finishWriting {
-        try await peer.write(Array("still read".utf8))
-        #expect(try await stream.read(exactly: 10) == Array("still read".utf8))
-      }
-      await peer.close()
+    let pair = try await transport.pair()
+    let (stream, peer) = (pair.server, pair.client)
+    do {
+      try await Self.cancelled { try await operation.run(on: stream) }
+    } catch is CancellationError {}
+    #expect(try await peer.read() == nil)
+    await expectError(.closed) { try await stream.write([1]) }
+    if operation == .finishWriting {
+      try await peer.write(Array("still read".utf8))
+      #expect(try await stream.read(exactly: 10) == Array("still read".utf8))
     }
+    await peer.close()
   }
 
-  @Test(arguments: Transport.allCases, CarriedOut.allCases)
+  @Test(.endsInTime(seconds: 20), arguments: Transport.allCases, CarriedOut.allCases)
   func `Cancelled before the call: what was written before is sent, and the end behind it`(
     transport: Transport, operation: CarriedOut
   ) async throws {
-    try await within("the peer finds the end", seconds: 20) {
-      let pair = try await transport.pair { $0.isNarrow = true }
-      let (stream, peer) = (pair.server, pair.client)
-      _ = stream.enqueueWrite(pattern(tooMuch))
-      // A call that waits would not return before the peer reads.
-      do {
-        try await Self.cancelled { try await operation.run(on: stream) }
-        #expect(operation != .finishWriting)
-      } catch is CancellationError {
-        #expect(operation == .finishWriting)
-      }
-      #expect(try await peer.readToEnd() == pattern(tooMuch))
-      await peer.close()
+    let pair = try await transport.pair { $0.isNarrow = true }
+    let (stream, peer) = (pair.server, pair.client)
+    _ = stream.enqueueWrite(pattern(tooMuch))
+    // A call that waits would not return before the peer reads.
+    do {
+      try await Self.cancelled { try await operation.run(on: stream) }
+      #expect(operation != .finishWriting)
+    } catch is CancellationError {
+      #expect(operation == .finishWriting)
     }
+    #expect(try await peer.readToEnd() == pattern(tooMuch))
+    await peer.close()
   }
 
   @Test(arguments: Transport.allCases)
   func `Cancelled before the call: waiting for an enqueued write takes it back`(transport: Transport) async throws {
-    try await within("all calls return") {
-      let pair = try await transport.pair {
-        $0.isNarrow = true
-        $0.writeBudget = 2 * tooMuch
-      }
-      let first = pair.server.enqueueWrite(pattern(tooMuch))
-      let second = pair.server.enqueueWrite(Array("never".utf8))
-      await expectCancellation { try await Self.cancelled { try await second.value } }
-      #expect(try await pair.client.read(exactly: tooMuch) == pattern(tooMuch))
-      try await first.value
-      try await pair.server.write(Array("ok".utf8))
-      #expect(try await pair.client.read() == Array("ok".utf8))
-    }
+    let pair = try await transport.pair { $0 = .narrow(writeBudget: 2 * tooMuch) }
+    let first = pair.server.enqueueWrite(pattern(tooMuch))
+    let second = pair.server.enqueueWrite(Array("never".utf8))
+    await expectCancellation { try await Self.cancelled { try await second.value } }
+    #expect(try await pair.client.read(exactly: tooMuch) == pattern(tooMuch))
+    try await first.value
+    try await pair.server.write(Array("ok".utf8))
+    #expect(try await pair.client.read() == Array("ok".utf8))
   }
 
   @Test(.inRealTime) func `Cancelled before the call: no connection is made`() async throws {
-    try await within("all calls return") {
-      let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
-      let endpoint = Endpoint.address(listener.localAddresses[0])
-      await expectCancellation { _ = try await Self.cancelled { try await TCPConnection.connect(to: endpoint) } }
-      await expectCancellation { _ = try await Self.cancelled { try await listener.accept() } }
-      // This is the first connection that arrives.
-      let client = try await TCPConnection.connect(to: endpoint)
-      #expect(try await listener.accept().remoteAddress == client.localAddress)
-    }
+    let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))
+    let endpoint = Endpoint.address(listener.localAddresses[0])
+    await expectCancellation { _ = try await Self.cancelled { try await TCPConnection.connect(to: endpoint) } }
+    await expectCancellation { _ = try await Self.cancelled { try await listener.accept() } }
+    // This is the first connection that arrives.
+    let client = try await TCPConnection.connect(to: endpoint)
+    #expect(try await listener.accept().remoteAddress == client.localAddress)
   }
 
-  /// An operation of an endpoint that throws `CancellationError`, and changes nothing.
   enum OfEndpoint: String, CaseIterable, CustomTestStringConvertible {
     case send, sendTo, sendToName, sendDatagram, sendBatch, connect, receive, receiveSeveral, look, answer, next
 
@@ -198,28 +180,24 @@ import Testing
   func `Cancelled before the call: each operation of an endpoint throws and changes nothing`(
     transport: DatagramTransport, operation: OfEndpoint
   ) async throws {
-    try await within("all calls return") {
-      let (endpoint, peer) = try (transport.bind(), transport.bind())
-      let (own, far) = try (transport.address(of: endpoint), transport.address(of: peer))
-      try await peer.send(Array("there".utf8), to: own)
-      await expectCancellation { try await Self.cancelled { try await operation.run(on: endpoint, far) } }
-      #expect(!endpoint.isConnected)
-      #expect(try await endpoint.receive().bytes == Array("there".utf8))
-      try await endpoint.send(Array("ok".utf8), to: far)
-      #expect(try await peer.receive().bytes == Array("ok".utf8))
-    }
+    let (endpoint, peer) = try (transport.bind(), transport.bind())
+    let (own, far) = try (transport.address(of: endpoint), transport.address(of: peer))
+    try await peer.send(Array("there".utf8), to: own)
+    await expectCancellation { try await Self.cancelled { try await operation.run(on: endpoint, far) } }
+    #expect(!endpoint.isConnected)
+    #expect(try await endpoint.receive().bytes == Array("there".utf8))
+    try await endpoint.send(Array("ok".utf8), to: far)
+    #expect(try await peer.receive().bytes == Array("ok".utf8))
   }
 
   @Test func `Cancelled before the call: an endpoint closes, and a loop over its errors ends`() async throws {
-    try await within("all calls return") {
-      let endpoint = try DatagramTransport.ipv4.bind()
-      #expect(try await Self.cancelled { await endpoint.errors.makeAsyncIterator().next() } == nil)
-      try await Self.cancelled { await endpoint.closeAfterPendingSends() }
-      #expect(await endpoint.isClosed)
-      let connected = try DatagramTransport.ipv4.bind()
-      await expectCancellation {
-        _ = try await Self.cancelled { try await UDPEndpoint.connect(to: .address(connected.localAddresses[0])) }
-      }
+    let endpoint = try DatagramTransport.ipv4.bind()
+    #expect(try await Self.cancelled { await endpoint.errors.makeAsyncIterator().next() } == nil)
+    try await Self.cancelled { await endpoint.closeAfterPendingSends() }
+    #expect(await endpoint.isClosed)
+    let connected = try DatagramTransport.ipv4.bind()
+    await expectCancellation {
+      _ = try await Self.cancelled { try await UDPEndpoint.connect(to: .address(connected.localAddresses[0])) }
     }
   }
 }

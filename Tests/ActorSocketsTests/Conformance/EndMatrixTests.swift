@@ -1,10 +1,8 @@
 import ActorSockets
 import ActorSocketsTLS
-import ActorSocketsTesting
 import TestSupport
 import Testing
 
-/// A transport, perhaps with TLS over it.
 struct TransportStack: Sendable, CustomTestStringConvertible {
   let transport: Transport
   let version: TLSVersion?
@@ -21,7 +19,6 @@ struct TransportStack: Sendable, CustomTestStringConvertible {
     return try await pair.encrypted(version)
   }
 
-  /// Finds out whether an error is that of a peer that aborted.
   func isAbort(_ error: any Error) -> Bool {
     switch error {
     case let error as SocketError: transport.hasReset && error.code == .connectionReset
@@ -32,13 +29,11 @@ struct TransportStack: Sendable, CustomTestStringConvertible {
   }
 }
 
-/// How one side ends a stream.
 enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
   case close, finish, abort, drop
 
   var testDescription: String { rawValue }
 
-  /// Ends the stream in `stream`.
   func happens(to stream: inout (any ByteStream)?) async throws {
     switch self {
     case .close: await stream?.close()
@@ -51,7 +46,6 @@ enum StreamEnd: String, CaseIterable, CustomTestStringConvertible {
   }
 }
 
-/// Every end of a stream, by either side and in either order.
 @Suite(.conformance) struct EndMatrixTests {
   /// Ends one side as a task of its own, because `close()` may wait for the peer. The task returns the side, unless it was dropped.
   private static func ending(_ side: any ByteStream, _ end: StreamEnd) -> Task<(any ByteStream)?, any Error> {

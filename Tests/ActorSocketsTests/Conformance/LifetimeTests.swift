@@ -3,7 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite(.conformance) struct LifetimeTests {
+@Suite(.conformance, .endsInTime) struct LifetimeTests {
   /// One end, and the outcome of what is done with the other before it is dropped.
   private func drop<Value: Sendable>(
     _ transport: Transport, on reactor: Reactor = .shared, _ change: (inout PairOptions) -> Void = { _ in },
@@ -15,205 +15,163 @@ import Testing
 
   @Test(arguments: Transport.allCases)
   func `Dropping the last reference closes`(transport: Transport) async throws {
-    try await within("the end arrives") {
-      let (kept, _) = try await drop(transport) { try await $0.write(Array("bye".utf8)) }
-      #expect(try await kept.readToEnd() == Array("bye".utf8))
-      await kept.close()
-    }
+    let (kept, _) = try await drop(transport) { try await $0.write(Array("bye".utf8)) }
+    #expect(try await kept.readToEnd() == Array("bye".utf8))
+    await kept.close()
   }
 
   @Test(arguments: Transport.allCases)
   func `Dropping with unread input does not destroy what was sent`(transport: Transport) async throws {
-    try await within("the end arrives") {
-      let pair = try await transport.pair()
-      try await pair.client.write(pattern(10_000))
-      let client = pair.client
-      func last(_ server: consuming any ByteStream) async throws {
-        _ = try await server.peek()
-        try await server.write(pattern(10_000))
-      }
-      try await last(pair.server)
-      let (kept, _) = try await drop(transport) { server in
-        _ = try await server.write(pattern(20_000))
-      }
-      #expect(try await kept.readToEnd() == pattern(20_000))
-      #expect(try await client.read(exactly: 10_000) == pattern(10_000))
+    let pair = try await transport.pair()
+    try await pair.client.write(pattern(10_000))
+    let client = pair.client
+    func last(_ server: consuming any ByteStream) async throws {
+      _ = try await server.peek()
+      try await server.write(pattern(10_000))
     }
+    try await last(pair.server)
+    let (kept, _) = try await drop(transport) { server in
+      _ = try await server.write(pattern(20_000))
+    }
+    #expect(try await kept.readToEnd() == pattern(20_000))
+    #expect(try await client.read(exactly: 10_000) == pattern(10_000))
   }
 
-  @Test(arguments: Transport.allCases)
-  func `A suspended call keeps a stream alive`(transport: Transport) async throws {
-    try await within("the read returns") {
-      let (kept, reading) = try await drop(transport) { server in
-        Task.immediate { try await server.read(exactly: 5) }
+  @Test(arguments: Transport.allCases, [false, true])
+  func `A read that waits keeps a stream alive until it is done`(transport: Transport, isEnqueued: Bool) async throws {
+    let (kept, outcome) = try await drop(transport) { server -> @Sendable () async throws -> [UInt8] in
+      if isEnqueued {
+        let pending = server.enqueueRead(.exactly(5))
+        return { try await pending.value }
       }
-      try await kept.write(Array("hello".utf8))
-      #expect(try await reading.value == Array("hello".utf8))
-      #expect(try await kept.read() == nil)
-      await kept.close()
+      let reading = Task.immediate { try await server.read(exactly: 5) }
+      return { try await reading.value }
     }
+    try await kept.write(Array("hello".utf8))
+    #expect(try await outcome() == Array("hello".utf8))
+    #expect(try await kept.read() == nil)
+    await kept.close()
   }
 
-  @Test(arguments: Transport.allCases)
-  func `An enqueued read keeps a stream alive until it is done`(transport: Transport) async throws {
-    try await within("the end arrives") {
-      let (kept, pending) = try await drop(transport) { $0.enqueueRead(.exactly(5)) }
-      try await kept.write(Array("hello".utf8))
-      #expect(try await pending.value == Array("hello".utf8))
-      #expect(try await kept.read() == nil)
-      await kept.close()
-    }
-  }
+  enum Unfinished: CaseIterable { case enqueuedWrite, cancelledWrite, cancelledClose }
 
-  @Test(arguments: Transport.allCases)
-  func `Enqueued writes are sent although stream and handles are dropped`(transport: Transport) async throws {
-    try await within("the end arrives") {
-      let (kept, _) = try await drop(transport, { $0.isNarrow = true }) { server in
-        _ = server.enqueueWrite(pattern(tooMuch))
-      }
-      #expect(try await kept.readToEnd() == pattern(tooMuch))
-      await kept.close()
-    }
-  }
-
-  @Test(arguments: Transport.allCases)
-  func `A write cancelled in the middle is finished although the stream is dropped`(
-    transport: Transport
+  @Test(arguments: Transport.allCases, Unfinished.allCases)
+  func `Bytes that were written are sent although stream and handles are dropped`(
+    transport: Transport, unfinished: Unfinished
   ) async throws {
-    try await within("the end arrives") {
-      let (kept, _) = try await drop(transport, { $0.isNarrow = true }) { server in
+    let (kept, _) = try await drop(transport, { $0.isNarrow = true }) { server in
+      if unfinished != .cancelledWrite { _ = server.enqueueWrite(pattern(tooMuch)) }
+      switch unfinished {
+      case .enqueuedWrite: break
+      case .cancelledWrite:
         let writing = Task.immediate { try await server.write(pattern(tooMuch)) }
-        try await eventually("a part is sent") { (1..<tooMuch).contains(await server.status.unsentBytes) }
+        try await server.hasSentPart()
         writing.cancel()
         await expectCancellation { try await writing.value }
-      }
-      #expect(try await kept.readToEnd() == pattern(tooMuch))
-      await kept.close()
-    }
-  }
-
-  @Test(arguments: Transport.allCases)
-  func `A stream that is closing finishes although it is dropped`(transport: Transport) async throws {
-    try await within("the end arrives") {
-      let (kept, _) = try await drop(transport, { $0.isNarrow = true }) { server in
-        _ = server.enqueueWrite(pattern(tooMuch))
+      case .cancelledClose:
         let closing = Task.immediate { await server.close() }
         try await eventually("it closes") { await server.state == .closing }
         closing.cancel()
         await closing.value
       }
-      #expect(try await kept.readToEnd() == pattern(tooMuch))
-      await kept.close()
     }
+    #expect(try await kept.readToEnd() == pattern(tooMuch))
+    await kept.close()
   }
 
   @Test(arguments: Transport.allCases)
   func `A stream goes when nothing needs it any more`(transport: Transport) async throws {
-    try await within("the streams are gone") {
-      func use() async throws -> [Weak] {
-        let pair = try await transport.pair()
-        for (from, to) in [(pair.client, pair.server), (pair.server, pair.client)] {
-          let pending = to.enqueueRead(.exactly(3))
-          let timed = to.enqueueRead(.exactly(3), timeout: .seconds(1000))
-          timed.cancel()
-          try await from.enqueueWrite(Array("abc".utf8)).value
-          _ = try await pending.value
-          await expectCancellation { _ = try await timed.value }
-          let reading = Task.immediate { try await to.read(exactly: 1, timeout: .seconds(1000)) }
-          reading.cancel()
-          await expectCancellation { _ = try await reading.value }
-        }
-        return [Weak(pair.client), Weak(pair.server)]
+    func use() async throws -> [Weak] {
+      let pair = try await transport.pair()
+      for (from, to) in [(pair.client, pair.server), (pair.server, pair.client)] {
+        let pending = to.enqueueRead(.exactly(3))
+        let timed = to.enqueueRead(.exactly(3), timeout: .seconds(1000))
+        timed.cancel()
+        try await from.enqueueWrite(Array("abc".utf8)).value
+        _ = try await pending.value
+        await expectCancellation { _ = try await timed.value }
+        let reading = Task.immediate { try await to.read(exactly: 1, timeout: .seconds(1000)) }
+        reading.cancel()
+        await expectCancellation { _ = try await reading.value }
       }
-      let streams = try await use()
-      try await eventually("the streams are gone") { streams.allSatisfy(\.isGone) }
+      return [Weak(pair.client), Weak(pair.server)]
     }
+    let streams = try await use()
+    try await eventually("the streams are gone") { streams.allSatisfy(\.isGone) }
   }
 
   @Test(.inRealTime, arguments: Transport.allCases.filter(\.hasReset))
   func `The rest of a write that was given up keeps a dropped stream for the close timeout, then the peer is reset`(
     transport: Transport
   ) async throws {
-    try await within("the reset arrives") {
-      let time = ManualTime()
-      let (kept, stream) = try await drop(transport, on: time.reactor, Self.narrow) { try await Self.giveUp($0, time) }
-      await time.advance(by: .seconds(20) - .nanoseconds(1))
-      #expect(!stream.isGone)
-      // A few more bytes may find room by then, and the time begins anew.
-      try await eventually("the stream is gone") {
-        await time.advance(by: .seconds(20))
-        return stream.isGone
-      }
-      // The bytes that were sent arrive. A reset follows them, so that they are not taken for all.
-      await expectError(.connectionReset) { _ = try await kept.readToEnd() }
+    let time = ManualTime()
+    let (kept, stream) = try await drop(transport, on: time.reactor, Self.narrow) { try await Self.giveUp($0, time) }
+    await time.advance(by: .seconds(20) - .nanoseconds(1))
+    #expect(!stream.isGone)
+    // A few more bytes may find room by then, and the time begins anew.
+    try await eventually("the stream is gone") {
+      await time.advance(by: .seconds(20))
+      return stream.isGone
     }
+    // The bytes that were sent arrive. A reset follows them, so that they are not taken for all.
+    await expectError(.connectionReset) { _ = try await kept.readToEnd() }
   }
 
   @Test(.inRealTime, arguments: Transport.allCases)
   func `A peer that takes its time but takes something gets all of a write that was given up`(
     transport: Transport
   ) async throws {
-    try await within("the end arrives") {
-      let time = ManualTime()
-      let (kept, stream) = try await drop(transport, on: time.reactor, Self.narrow) { try await Self.giveUp($0, time) }
-      await time.advance(by: .seconds(20) - .nanoseconds(1))
-      // More than is under way, so that more is sent.
-      #expect(try await kept.read(exactly: tooMuch / 2) == pattern(tooMuch / 2))
-      await time.advance(by: .seconds(20) - .nanoseconds(1))
-      #expect(!stream.isGone)
-      #expect(try await kept.readToEnd() == pattern(tooMuch / 2, from: tooMuch / 2))
-      await kept.close()
-      try await eventually("the stream is gone") { stream.isGone }
-    }
+    let time = ManualTime()
+    let (kept, stream) = try await drop(transport, on: time.reactor, Self.narrow) { try await Self.giveUp($0, time) }
+    await time.advance(by: .seconds(20) - .nanoseconds(1))
+    // More than is under way, so that more is sent.
+    #expect(try await kept.read(exactly: tooMuch / 2) == pattern(tooMuch / 2))
+    await time.advance(by: .seconds(20) - .nanoseconds(1))
+    #expect(!stream.isGone)
+    #expect(try await kept.readToEnd() == pattern(tooMuch / 2, from: tooMuch / 2))
+    await kept.close()
+    try await eventually("the stream is gone") { stream.isGone }
   }
 
   @Test(.inRealTime, arguments: Transport.allCases)
   func `A write that was given up is not torn as long as somebody has the stream`(transport: Transport) async throws {
-    try await within("everything arrives") {
-      let time = ManualTime()
-      let pair = try await transport.pair(on: time.reactor, Self.narrow)
-      _ = try await Self.giveUp(pair.client, time)
-      await time.advance(by: .seconds(1000))
-      #expect(await pair.client.state == .open)
-      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
-      try await pair.client.write(Array("and more".utf8))
-      #expect(try await pair.server.read(exactly: 8) == Array("and more".utf8))
-    }
+    let (time, pair) = try await transport.timedPair(Self.narrow)
+    _ = try await Self.giveUp(pair.client, time)
+    await time.advance(by: .seconds(1000))
+    #expect(await pair.client.state == .open)
+    #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+    try await pair.client.write(Array("and more".utf8))
+    #expect(try await pair.server.read(exactly: 8) == Array("and more".utf8))
   }
 
   @Test(.inRealTime, arguments: Transport.allCases)
   func `A read that waits keeps the rest of a write that was given up`(transport: Transport) async throws {
-    try await within("everything arrives") {
-      let time = ManualTime()
-      func use() async throws -> any ByteStream {
-        let pair = try await transport.pair(on: time.reactor, Self.narrow)
-        let (stream, peer) = (pair.client, pair.server)
-        // A read that is over leaves its operation to the next one.
-        try await peer.write([1])
-        #expect(try await stream.read(upTo: 10) == [1])
-        _ = try await Self.giveUp(stream, time)
-        let reading = Task.immediate { try await stream.read(upTo: 10) }
-        try await eventually("the read waits") { await stream.status.queuedReads == 1 }
-        await time.advance(by: .seconds(1000))
-        try await peer.write([2])
-        #expect(try await reading.value == [2])
-        return peer
-      }
-      let kept = try await use()
-      #expect(try await kept.readToEnd() == pattern(tooMuch))
-      await kept.close()
+    let time = ManualTime()
+    func use() async throws -> any ByteStream {
+      let pair = try await transport.pair(on: time.reactor, Self.narrow)
+      let (stream, peer) = (pair.client, pair.server)
+      // A read that is over leaves its operation to the next one.
+      try await peer.write([1])
+      #expect(try await stream.read(upTo: 10) == [1])
+      _ = try await Self.giveUp(stream, time)
+      let reading = Task.immediate { try await stream.read(upTo: 10) }
+      try await stream.hasQueued(reads: 1)
+      await time.advance(by: .seconds(1000))
+      try await peer.write([2])
+      #expect(try await reading.value == [2])
+      return peer
     }
+    let kept = try await use()
+    #expect(try await kept.readToEnd() == pattern(tooMuch))
+    await kept.close()
   }
 
-  private static func narrow(_ options: inout PairOptions) {
-    options.isNarrow = true
-    options.closeTimeout = .seconds(20)
-  }
+  private static func narrow(_ options: inout PairOptions) { options = .narrow(closeTimeout: .seconds(20)) }
 
   /// Writes too much, and gives it up when a part is sent.
   private static func giveUp(_ stream: any ByteStream, _ time: ManualTime) async throws -> Weak {
     let writing = Task.immediate { try await stream.write(pattern(tooMuch), timeout: .seconds(1)) }
-    try await eventually("a part is sent") { (1..<tooMuch).contains(await stream.status.unsentBytes) }
+    try await stream.hasSentPart()
     await time.advance(by: .seconds(1))
     await expectError(.timedOut) { try await writing.value }
     return Weak(stream)
@@ -227,46 +185,44 @@ import Testing
   func `Nothing keeps a stream that is over, whatever was done with it`(
     transport: Transport, ending: Ending
   ) async throws {
-    try await within("the streams are gone") {
-      let time = ManualTime()
-      func use() async throws -> [Weak] {
-        let pair = try await transport.pair(on: time.reactor) {
-          $0.isNarrow = true
-          $0.closesOnEndOfStream = ending == .peerFinishes
-        }
-        let (stream, peer) = (pair.client, pair.server)
-        let read = stream.enqueueRead(.exactly(5), timeout: .seconds(1000))
-        _ = stream.enqueueWrite(pattern(tooMuch))
-        let looking = Task.immediate { _ = try await stream.withBytes(timeout: .seconds(1000)) { _, _ in } }
-        let watching = [
-          Task.immediate { _ = try await stream.closed }, Task.immediate { try await stream.peerFinishedWriting() },
-        ]
-        try await eventually("all wait") { await stream.status.queuedReads == 2 }
-        for task in [looking] + watching { task.cancel() }
-        switch ending {
-        case .abort: await stream.abort()
-        case .close: Task.immediate { await stream.close() }
-        case .cancelledClose:
-          let closing = Task.immediate { await stream.close() }
-          closing.cancel()
-          await closing.value
-        case .closeAfterReads:
-          Task.immediate { await stream.close(after: .pendingReads) }
-          read.cancel()
-        case .peerFinishes: try await peer.finishWriting()
-        case .peerAborts: await peer.abort()
-        case .givenUpWrite: _ = try await Self.giveUp(peer, time)
-        case .shutdown: time.reactor.shutdown()
-        }
-        for task in [looking] + watching { _ = await task.result }
-        return [Weak(stream), Weak(peer)]
+    let time = ManualTime()
+    func use() async throws -> [Weak] {
+      let pair = try await transport.pair(on: time.reactor) {
+        $0.isNarrow = true
+        $0.closesOnEndOfStream = ending == .peerFinishes
       }
-      let streams = try await use()
-      // What waits for the peer waits for a limited time.
-      try await eventually("the streams are gone") {
-        await time.advance(by: .seconds(100))
-        return streams.allSatisfy(\.isGone)
+      let (stream, peer) = (pair.client, pair.server)
+      let read = stream.enqueueRead(.exactly(5), timeout: .seconds(1000))
+      _ = stream.enqueueWrite(pattern(tooMuch))
+      let looking = Task.immediate { _ = try await stream.withBytes(timeout: .seconds(1000)) { _, _ in } }
+      let watching = [
+        Task.immediate { _ = try await stream.closed }, Task.immediate { try await stream.peerFinishedWriting() },
+      ]
+      try await stream.hasQueued(reads: 2)
+      for task in [looking] + watching { task.cancel() }
+      switch ending {
+      case .abort: await stream.abort()
+      case .close: Task.immediate { await stream.close() }
+      case .cancelledClose:
+        let closing = Task.immediate { await stream.close() }
+        closing.cancel()
+        await closing.value
+      case .closeAfterReads:
+        Task.immediate { await stream.close(after: .pendingReads) }
+        read.cancel()
+      case .peerFinishes: try await peer.finishWriting()
+      case .peerAborts: await peer.abort()
+      case .givenUpWrite: _ = try await Self.giveUp(peer, time)
+      case .shutdown: time.reactor.shutdown()
       }
+      for task in [looking] + watching { _ = await task.result }
+      return [Weak(stream), Weak(peer)]
+    }
+    let streams = try await use()
+    // What waits for the peer waits for a limited time.
+    try await eventually("the streams are gone") {
+      await time.advance(by: .seconds(100))
+      return streams.allSatisfy(\.isGone)
     }
   }
 

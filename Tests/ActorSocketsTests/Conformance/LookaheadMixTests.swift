@@ -4,35 +4,32 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite(.conformance) struct LookaheadMixTests {
+@Suite(.conformance, .endsInTime) struct LookaheadMixTests {
   /// One task mixes loops with everything else, and must get line after line.
-  @Test(arguments: Transport.allCases, 0..<6)
+  @Test(.endsInTime(seconds: 120), arguments: Transport.allCases, 0..<6)
   func `In any mix, the lines come in their order`(transport: Transport, seed: Int) async throws {
-    try await within("all lines are read", seconds: 120) {
-      let reactor = Reactor()
-      let pair = try await transport.pair(on: reactor)
-      let lines = 3_000
-      async let written: Void = {
-        var random = SeededRandom(seed: UInt64(seed))
-        var number = 0
-        while number < lines {
-          let count = min(Int.random(in: 1...60, using: &random), lines - number)
-          try await pair.client.write(utf8: (number..<number + count).map { "\($0)\n" }.joined())
-          number += count
-        }
-        try await pair.client.finishWriting()
-      }()
-      let preference: (any TaskExecutor)? = [reactor, nil, WorkerPool.shared][seed % 3]
-      try await Task(executorPreference: preference) {
-        var mix = Mix(pair.server, SeededRandom(seed: UInt64(seed)))
-        while mix.number < lines { try await mix.step() }
-      }.value
-      try await written
-    }
+    let reactor = Reactor()
+    let pair = try await transport.pair(on: reactor)
+    let lines = 3_000
+    async let written: Void = {
+      var random = SeededRandom(seed: UInt64(seed))
+      var number = 0
+      while number < lines {
+        let count = min(Int.random(in: 1...60, using: &random), lines - number)
+        try await pair.client.write(utf8: (number..<number + count).map { "\($0)\n" }.joined())
+        number += count
+      }
+      try await pair.client.finishWriting()
+    }()
+    let preference: (any TaskExecutor)? = [reactor, nil, WorkerPool.shared][seed % 3]
+    try await Task(executorPreference: preference) {
+      var mix = Mix(pair.server, SeededRandom(seed: UInt64(seed)))
+      while mix.number < lines { try await mix.step() }
+    }.value
+    try await written
   }
 }
 
-/// A task that reads numbered lines in all ways.
 private struct Mix {
   let server: any ByteStream
   var random: SeededRandom

@@ -1,15 +1,13 @@
 import EpollReactor
-import TestSupport
 import Testing
 
 @testable import ActorSockets
 
 /// The same program on a transport that goes wrong at every step in turn.
-@Suite(.conformance) struct ScriptedFaultTests {
+@Suite(.conformance, .endsInTime) struct ScriptedFaultTests {
   private static let incoming = pattern(20) + Array("a line\nanother\n".utf8) + pattern(11, from: 40)
   private static let writes = [pattern(3), pattern(30, from: 3), [], pattern(12, from: 33)]
 
-  /// What came of the program.
   private struct Outcome {
     var reads: [Result<[UInt8]?, any Error>] = []
     var writes: [Result<Void, any Error>] = []
@@ -50,20 +48,18 @@ import Testing
   func `Whatever goes wrong at whichever step, every operation has one true outcome`(
     fault: ScriptedStream.Fault
   ) async throws {
-    try await within("all runs end") {
-      let steps = try await Self.steps()
-      #expect(steps > 12)
-      for step in 0...steps {
-        let stream = ScriptedStream(Self.incoming, fault, at: step, reactor: .shared)
-        let outcome = try await Self.run(on: stream)
-        let sent = await stream.sent
-        #expect(await stream.releases > 0, "\(fault) at step \(step)")
-        #expect(Self.writes.flatMap { $0 }.starts(with: sent), "\(fault) at step \(step)")
-        try Self.check(outcome, sent: sent, "\(fault) at step \(step)")
-        if fault == .short || fault == .blocked {
-          #expect(try outcome.reads.map { try $0.get() } == Self.expectedReads, "\(fault) at step \(step)")
-          for write in outcome.writes { try write.get() }
-        }
+    let steps = try await Self.steps()
+    #expect(steps > 12)
+    for step in 0...steps {
+      let stream = ScriptedStream(Self.incoming, fault, at: step, reactor: .shared)
+      let outcome = try await Self.run(on: stream)
+      let sent = await stream.sent
+      #expect(await stream.releases > 0, "\(fault) at step \(step)")
+      #expect(Self.writes.flatMap { $0 }.starts(with: sent), "\(fault) at step \(step)")
+      try Self.check(outcome, sent: sent, "\(fault) at step \(step)")
+      if fault == .short || fault == .blocked {
+        #expect(try outcome.reads.map { try $0.get() } == Self.expectedReads, "\(fault) at step \(step)")
+        for write in outcome.writes { try write.get() }
       }
     }
   }

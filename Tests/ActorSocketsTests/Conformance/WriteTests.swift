@@ -1,219 +1,164 @@
 import ActorSockets
-import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite(.conformance) struct WriteTests {
+@Suite(.conformance, .endsInTime) struct WriteTests {
   @Test(arguments: Transport.allCases)
   func `Bytes in every form arrive as they were`(transport: Transport) async throws {
-    try await within("everything arrives") {
-      let pair = try await transport.pair()
-      let client = pair.client
-      try await client.write(Array("array ".utf8))
-      let array = Array("span ".utf8)
-      try await client.write(array.span)
-      try await client.write("sequence ".utf8.lazy.map { $0 })
-      try await client.write(stride(from: UInt8(48), through: 57, by: 3))
-      let gathered: [[UInt8]] = [[32], [], Array("gath".utf8), Array("ered".utf8), [], [32]]
-      try await client.write(contentsOf: gathered)
-      try await client.write(utf8: "täxt ")
-      try await client.write(message: Array("message".utf8), lengthPrefix: .uint16(.little))
-      try await client.finishWriting()
-      let expected = Array("array span sequence 0369 gathered täxt ".utf8) + [7, 0] + Array("message".utf8)
-      #expect(try await pair.server.readToEnd() == expected)
-    }
+    let pair = try await transport.pair()
+    let client = pair.client
+    try await client.write(Array("array ".utf8))
+    let array = Array("span ".utf8)
+    try await client.write(array.span)
+    try await client.write("sequence ".utf8.lazy.map { $0 })
+    try await client.write(stride(from: UInt8(48), through: 57, by: 3))
+    let gathered: [[UInt8]] = [[32], [], Array("gath".utf8), Array("ered".utf8), [], [32]]
+    try await client.write(contentsOf: gathered)
+    try await client.write(utf8: "täxt ")
+    try await client.write(message: Array("message".utf8), lengthPrefix: .uint16(.little))
+    try await client.finishWriting()
+    let expected = Array("array span sequence 0369 gathered täxt ".utf8) + [7, 0] + Array("message".utf8)
+    #expect(try await pair.server.readToEnd() == expected)
   }
 
   @Test(arguments: Transport.allCases)
   func `Empty writes of every form succeed and send nothing`(transport: Transport) async throws {
-    try await within("the writes return") {
-      let pair = try await transport.pair()
-      let client = pair.client
-      try await client.write([])
-      try await client.write([UInt8]().span)
-      try await client.write(EmptyCollection<UInt8>())
-      try await client.write(contentsOf: [])
-      try await client.write(contentsOf: Array(repeating: [], count: 1000))
-      try await client.write(utf8: "")
-      try await client.enqueueWrite([]).value
-      try await client.write(contentsOf: Array(repeating: [], count: 1000) + [[1]])
-      try await client.write(message: [], lengthPrefix: .uint8)
-      try await client.finishWriting()
-      #expect(try await pair.server.readToEnd() == [1, 0])
-    }
+    let pair = try await transport.pair()
+    let client = pair.client
+    try await client.write([])
+    try await client.write([UInt8]().span)
+    try await client.write(EmptyCollection<UInt8>())
+    try await client.write(contentsOf: [])
+    try await client.write(contentsOf: Array(repeating: [], count: 1000))
+    try await client.write(utf8: "")
+    try await client.enqueueWrite([]).value
+    try await client.write(contentsOf: Array(repeating: [], count: 1000) + [[1]])
+    try await client.write(message: [], lengthPrefix: .uint8)
+    try await client.finishWriting()
+    #expect(try await pair.server.readToEnd() == [1, 0])
   }
 
   @Test(arguments: Transport.allCases)
   func `Concurrent writes never interleave`(transport: Transport) async throws {
-    try await within("everything arrives") {
-      let pair = try await transport.pair { $0.isNarrow = true }
-      try await withThrowingTaskGroup { group in
-        for writer in UInt8(1)...8 {
-          group.addTask {
-            for size in [1, 100, 9000, 50_000] {
-              let message = [UInt8](repeating: writer, count: size)
-              try await pair.client.write(message: message, lengthPrefix: .uint32(.big))
-              try await pair.client.write(contentsOf: [[0, 0, 0, 3], [writer], [writer, writer]])
-            }
-          }
-        }
+    let pair = try await transport.pair { $0.isNarrow = true }
+    try await withThrowingTaskGroup { group in
+      for writer in UInt8(1)...8 {
         group.addTask {
-          var counts: [UInt8: Int] = [:]
-          for _ in 0..<64 {
-            let read = ReadRequest.message(lengthPrefix: .uint32(.big))
-            let message = try #require(try await pair.server.read(read))
-            #expect(Set(message).count == 1)
-            counts[message[0], default: 0] += 1
+          for size in [1, 100, 9000, 50_000] {
+            let message = [UInt8](repeating: writer, count: size)
+            try await pair.client.write(message: message, lengthPrefix: .uint32(.big))
+            try await pair.client.write(contentsOf: [[0, 0, 0, 3], [writer], [writer, writer]])
           }
-          #expect(counts == Dictionary(uniqueKeysWithValues: (1...8).map { ($0, 8) }))
         }
-        try await group.waitForAll()
       }
+      group.addTask {
+        var counts: [UInt8: Int] = [:]
+        for _ in 0..<64 {
+          let read = ReadRequest.message(lengthPrefix: .uint32(.big))
+          let message = try #require(try await pair.server.read(read))
+          #expect(Set(message).count == 1)
+          counts[message[0], default: 0] += 1
+        }
+        #expect(counts == Dictionary(uniqueKeysWithValues: (1...8).map { ($0, 8) }))
+      }
+      try await group.waitForAll()
     }
   }
 
   @Test(arguments: Transport.allCases)
   func `Many small pieces are one write`(transport: Transport) async throws {
-    try await within("everything arrives") {
-      let pair = try await transport.pair { $0.isNarrow = true }
-      let pieces = (0..<5000).map { pattern($0 % 7, from: $0) }
-      async let written: Void = pair.client.write(contentsOf: pieces)
-      let expected = pieces.flatMap { $0 }
-      #expect(try await pair.server.read(exactly: expected.count) == expected)
-      try await written
-    }
+    let pair = try await transport.pair { $0.isNarrow = true }
+    let pieces = (0..<5000).map { pattern($0 % 7, from: $0) }
+    async let written: Void = pair.client.write(contentsOf: pieces)
+    let expected = pieces.flatMap { $0 }
+    #expect(try await pair.server.read(exactly: expected.count) == expected)
+    try await written
   }
 
-  @Test(arguments: Transport.allCases)
-  func `Progress of a write grows, ends with the total and is never heard after the outcome`(
-    transport: Transport
+  enum Operation: CaseIterable { case write, sendFile, read }
+
+  @Test(arguments: Transport.allCases, Operation.allCases)
+  func `Progress grows, ends with the total and is never heard after the outcome`(
+    transport: Transport, operation: Operation
   ) async throws {
-    try await within("the write returns") {
-      let pair = try await transport.pair { $0.isNarrow = true }
-      let notes = Notes<(done: Int, total: Int)>()
-      let isOver = Gate()
-      let late = Notes<Int>()
-      let writing = Task.immediate {
-        try await pair.client.write(pattern(tooMuch)) { done, total in
-          if isOver.isOpen { late.add(done) }
-          notes.add((done, total))
-        }
-        isOver.open()
+    let pair = try await transport.pair { $0.isNarrow = true }
+    let source = try TemporaryFile(pattern(tooMuch)).source
+    let (notes, late) = (Notes<(done: Int, total: Int)>(), Notes<Int>())
+    let isOver = Gate()
+    let calling = Task.immediate {
+      let progress: @Sendable (Int, Int) -> Void = { done, total in
+        if isOver.isOpen { late.add(done) }
+        notes.add((done, total))
       }
+      switch operation {
+      case .write: try await pair.client.write(pattern(tooMuch), progress: progress)
+      case .sendFile: try await pair.client.sendFile(source, progress: progress)
+      case .read: _ = try await pair.server.read(exactly: tooMuch, progress: progress)
+      }
+      isOver.open()
+    }
+    if operation == .read {
+      async let written: Void = pair.client.write(pattern(tooMuch + 50_000))
+      #expect(try await pair.server.read(exactly: 50_000) == pattern(50_000, from: tooMuch))
+      try await written
+    } else {
+      try await pair.client.hasSentPart()
+      #expect(await pair.client.status.writeProgress?.total == tooMuch)
       #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
-      try await writing.value
-      let all = notes.all
-      #expect(all.count > 1)
-      #expect(all.allSatisfy { $0.total == tooMuch })
-      #expect(zip(all, all.dropFirst()).allSatisfy { $0.done < $1.done })
-      #expect(all.last?.done == tooMuch)
-      #expect(late.all == [])
     }
-  }
-
-  @Test(arguments: Transport.allCases)
-  func `Progress of a read grows, ends with the total and is never heard after the outcome`(
-    transport: Transport
-  ) async throws {
-    try await within("the read returns") {
-      let pair = try await transport.pair { $0.isNarrow = true }
-      let notes = Notes<(done: Int, total: Int)>()
-      let isOver = Gate()
-      let late = Notes<Int>()
-      let reading = Task.immediate {
-        _ = try await pair.server.read(exactly: 100_000) { done, total in
-          if isOver.isOpen { late.add(done) }
-          notes.add((done, total))
-        }
-        isOver.open()
-      }
-      async let written: Void = pair.client.write(pattern(150_000))
-      try await reading.value
-      #expect(try await pair.server.read(exactly: 50_000) == pattern(50_000, from: 100_000))
-      try await written
-      let all = notes.all
-      #expect(all.count > 1)
-      #expect(all.allSatisfy { $0.total == 100_000 })
-      #expect(zip(all, all.dropFirst()).allSatisfy { $0.done < $1.done })
-      #expect(all.last?.done == 100_000)
-      #expect(late.all == [])
-    }
+    try await calling.value
+    let all = notes.all
+    #expect(all.count > 1)
+    #expect(all.allSatisfy { $0.total == tooMuch })
+    #expect(zip(all, all.dropFirst()).allSatisfy { $0.done < $1.done })
+    #expect(all.last?.done == tooMuch)
+    #expect(late.all == [])
   }
 
   @Test(arguments: Transport.allCases)
   func `Bytes of one read are not progress of the next`(transport: Transport) async throws {
-    try await within("both reads return") {
-      let pair = try await transport.pair()
-      let notes = Notes<Int>()
-      let first = Task.immediate { try await pair.server.read(.upTo(10), progress: { _, _ in }) }
-      let second = Task.immediate { try await pair.server.read(exactly: 4) { done, _ in notes.add(done) } }
-      try await eventually("both wait") { await pair.server.status.queuedReads == 2 }
-      try await pair.client.write([1, 2])
-      #expect(try await first.value == [1, 2])
-      try await pair.client.write([3, 4, 5, 6])
-      #expect(try await second.value == [3, 4, 5, 6])
-      #expect(!notes.all.contains(0), "\(notes.all)")
-      await pair.client.abort()
-    }
+    let pair = try await transport.pair()
+    let notes = Notes<Int>()
+    let first = Task.immediate { try await pair.server.read(.upTo(10), progress: { _, _ in }) }
+    let second = Task.immediate { try await pair.server.read(exactly: 4) { done, _ in notes.add(done) } }
+    try await pair.server.hasQueued(reads: 2)
+    try await pair.client.write([1, 2])
+    #expect(try await first.value == [1, 2])
+    try await pair.client.write([3, 4, 5, 6])
+    #expect(try await second.value == [3, 4, 5, 6])
+    #expect(!notes.all.contains(0), "\(notes.all)")
+    await pair.client.abort()
   }
 
   @Test(arguments: Transport.allCases)
   func `Progress of an operation that was taken back is not heard any more`(transport: Transport) async throws {
-    try await within("everything arrives") {
-      let pair = try await transport.pair { $0.isNarrow = true }
-      let isOver = Gate()
-      let late = Notes<String>()
-      let writing = Task.immediate {
-        await expectCancellation {
-          try await pair.client.write(pattern(tooMuch)) { _, _ in
-            if isOver.isOpen { late.add("of the write") }
-          }
+    let pair = try await transport.pair { $0.isNarrow = true }
+    let isOver = Gate()
+    let late = Notes<String>()
+    let writing = Task.immediate {
+      await expectCancellation {
+        try await pair.client.write(pattern(tooMuch)) { _, _ in
+          if isOver.isOpen { late.add("of the write") }
         }
       }
-      let reading = Task.immediate {
-        await expectCancellation {
-          _ = try await pair.client.read(exactly: 10) { _, _ in
-            if isOver.isOpen { late.add("of the read") }
-          }
+    }
+    let reading = Task.immediate {
+      await expectCancellation {
+        _ = try await pair.client.read(exactly: 10) { _, _ in
+          if isOver.isOpen { late.add("of the read") }
         }
       }
-      try await eventually("both are under way") {
-        let status = await pair.client.status
-        return status.unsentBytes > 0 && status.unsentBytes < tooMuch && status.queuedReads == 1
-      }
-      writing.cancel()
-      reading.cancel()
-      await writing.value
-      await reading.value
-      isOver.open()
-      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
-      try await pair.server.write(Array("12345".utf8))
-      #expect(try await pair.client.read(exactly: 5) == Array("12345".utf8))
-      #expect(late.all == [])
     }
-  }
-
-  @Test(arguments: Transport.allCases)
-  func `An empty queue takes an enqueued write of any size, and beyond the budget nothing`(
-    transport: Transport
-  ) async throws {
-    try await within("everything arrives") {
-      let pair = try await transport.pair {
-        $0.isNarrow = true
-        $0.writeBudget = 1000
-      }
-      let large = pair.client.enqueueWrite(pattern(tooMuch))
-      let refused = pair.client.enqueueWrite(Array("refused".utf8))
-      let error = await expectError(.limitExceeded) { try await refused.value }
-      #expect(error.description.contains("1000"))
-      // A call can wait where a handle cannot.
-      let waiting = Task.immediate { try await pair.client.write(Array("waits".utf8)) }
-      #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
-      try await large.value
-      try await waiting.value
-      #expect(try await pair.server.read(exactly: 5) == Array("waits".utf8))
-      try await pair.client.enqueueWrite(pattern(5000)).value
-      #expect(try await pair.server.read(exactly: 5000) == pattern(5000))
-    }
+    try await pair.client.hasSentPart()
+    try await pair.client.hasQueued(reads: 1)
+    writing.cancel()
+    reading.cancel()
+    await writing.value
+    await reading.value
+    isOver.open()
+    #expect(try await pair.server.read(exactly: tooMuch) == pattern(tooMuch))
+    try await pair.server.write(Array("12345".utf8))
+    #expect(try await pair.client.read(exactly: 5) == Array("12345".utf8))
+    #expect(late.all == [])
   }
 }
