@@ -5,16 +5,17 @@ import Testing
 struct EndsInTime: SuiteTrait, TestTrait, TestScoping {
   let seconds: Int
   var isRecursive: Bool { true }
+  @TaskLocal private static var isCounting = false
 
   func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
   ) async throws {
-    // A test has the traits of its suite before its own.
-    let limit = test.traits.lazy.compactMap { $0 as? Self }.last?.seconds
-    guard testCase != nil, seconds == limit else { return try await function() }
+    // The trait of the suite and that of the test itself would each watch it. The test's own comes last.
+    guard testCase != nil, !Self.isCounting else { return try await function() }
+    let seconds = test.traits.compactMap { ($0 as? Self)?.seconds }.last ?? seconds
     let place = test.sourceLocation
     try await within("the end of the test", seconds: seconds, file: place.fileID, line: place.line) {
-      try await function()
+      try await Self.$isCounting.withValue(true) { try await function() }
     }
   }
 }
