@@ -1,5 +1,6 @@
 import ActorSockets
 import EpollReactor
+import TestSupport
 import Testing
 
 // A stream does a limited part of its work in one iteration of the reactor. Here several times that many operations wait.

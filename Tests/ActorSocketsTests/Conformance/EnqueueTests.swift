@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTesting
+import TestSupport
 import Testing
 
 @Suite(.conformance, .endsInTime) struct EnqueueTests {

@@ -1,4 +1,5 @@
 import ActorSockets
+import TestSupport
 import Testing
 
 @Suite(.conformance, .endsInTime) struct HalfCloseTests {

@@ -1,4 +1,5 @@
 import EpollReactor
+import TestSupport
 import Testing
 
 @testable import ActorSockets

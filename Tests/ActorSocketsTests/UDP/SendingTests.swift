@@ -2,6 +2,7 @@ import ActorSockets
 import ActorSocketsTesting
 import Glibc
 import SocketSystem
+import TestSupport
 import Testing
 
 @Suite(.conformance, .endsInTime) struct SendingTests {
