@@ -76,7 +76,7 @@ extension Program {
   }
 }
 
-// MARK: What every program is expected to do
+// MARK: Expectations of a program
 
 extension Program {
   func expectStatus(_ expected: Int32 = 0, sourceLocation: SourceLocation = #_sourceLocation) async throws {
