@@ -30,7 +30,7 @@ extension SimulatedKernel {
     let machine = socket.machine
     if machine.state == .synReceived || !listener.isListening { return }
     if listener.backlog.waiting.contains(where: { $0 === socket }) { return }
-    if machine.state == .closed, machine.unacknowledged == 0 {
+    if machine.state == .closed, machine.sending.unacknowledged == 0 {
       // The handshake has failed.
       socket.listener = nil
     } else {
@@ -50,7 +50,8 @@ extension SimulatedKernel {
     // A socket whose program chose the port keeps it while its descriptor is open.
     if !socket.hasChosenPort || !socket.isOpen { freePort(of: socket) }
     if let use { ports[port, default: PortUses()].add(use, isConnected: true) }
-    ended[flow] = EndedConnection(sent: socket.machine.sent, expected: socket.machine.expected, use: use)
+    ended[flow] = EndedConnection(
+      sent: socket.machine.sending.next, expected: socket.machine.receiving.expected, use: use)
     network?.schedule(.forget(flow, self), at: now + 60 * TCPMachine.second)
   }
 

@@ -39,15 +39,14 @@ extension SimulatedKernel {
 
   func tcpInfo(of socket: TCPSocket) -> TCPInfo {
     let machine = socket.machine
-    let segment = max(1, machine.segmentSize)
-    let inFlight = (machine.sent - machine.unacknowledged + segment - 1) / segment
-    let waiting = socket.isListening ? socket.backlog.waiting.count : inFlight
+    let (sending, roundTrip) = (machine.sending, machine.repair.roundTrip)
+    let waiting = socket.isListening ? socket.backlog.waiting.count : sending.segmentsInFlight
     return TCPInfo(
       state: TCPInfo.State(rawValue: socket.isListening ? TCPInfo.State.listening : machine.state.rawValue),
-      roundTripTime: .nanoseconds(machine.roundTrip.smoothed ?? 0),
-      roundTripTimeVariation: .nanoseconds(machine.roundTrip.variation), segmentSize: machine.segmentSize,
-      unacknowledgedSegments: waiting, retransmittedSegments: machine.retries,
-      bytesAcknowledged: max(0, machine.unacknowledged - 1), bytesReceived: max(0, machine.expected - 1),
-      bytesUnsent: max(0, machine.dataEnd - max(machine.sent, 1)))
+      roundTripTime: .nanoseconds(roundTrip.smoothed ?? 0),
+      roundTripTimeVariation: .nanoseconds(roundTrip.variation), segmentSize: sending.segmentSize,
+      unacknowledgedSegments: waiting, retransmittedSegments: machine.repair.retries,
+      bytesAcknowledged: max(0, sending.unacknowledged - 1), bytesReceived: max(0, machine.receiving.expected - 1),
+      bytesUnsent: max(0, sending.end - max(sending.next, 1)))
   }
 }

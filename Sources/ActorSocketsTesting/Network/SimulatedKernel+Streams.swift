@@ -48,7 +48,7 @@ extension SimulatedKernel {
     flows[flow] = socket
     takePort(of: socket, isConnected: true, isOutgoing: isOutgoing)
     socket.options.apply(to: &socket.machine)
-    if let network { socket.machine.segmentSize = network.segmentSize(of: flow, on: host) }
+    if let network { socket.machine.sending.segmentSize = network.segmentSize(of: flow, on: host) }
   }
 
   private func connectAgain(_ socket: TCPSocket) -> Int32 {
@@ -118,14 +118,13 @@ extension SimulatedKernel {
     _ socket: TCPSocket, into memory: inout OutputSpan<UInt8>, atMost limit: Int, peeking: Bool
   ) -> Int {
     if socket.isListening { return -Int(Errno.notConnected) }
-    if socket.machine.incoming.isEmpty { return socket.machine.emptyReceive() }
-    let possible = min(limit, memory.freeCapacity, socket.machine.incoming.count)
+    if socket.machine.receiving.bytes.isEmpty { return socket.machine.emptyReceive() }
+    let possible = min(limit, memory.freeCapacity, socket.machine.receiving.bytes.count)
     let count = faults.shortened(possible, isRead: true)
-    socket.machine.incoming.copy(atMost: count, to: &memory)
+    socket.machine.receiving.bytes.copy(atMost: count, to: &memory)
     if !peeking {
       if count < possible { socket.wake(.readable) }
-      socket.machine.incoming.drop(count)
-      socket.machine.programReceived()
+      socket.machine.programReceived(count)
       carryOut(socket)
     }
     return count

@@ -9,7 +9,7 @@ struct SocketOptions {
   var reusesPort = false
   var isIPv6Only = false
   var keepsAlive = false
-  var keepAlive = TCPMachine.KeepAlive(idle: 7_200 * TCPMachine.second, interval: 75 * TCPMachine.second, count: 9)
+  var keepAlive = TCPLiveness.KeepAlive(idle: 7_200 * TCPMachine.second, interval: 75 * TCPMachine.second, count: 9)
   var userTimeout: Int64 = 0
   /// SO_LINGER with a time of zero: close(2) resets.
   var discardsOnClose = false
@@ -54,8 +54,8 @@ struct SocketOptions {
   func value(_ option: RawOption) -> [UInt8] {
     if let value = kept[option] { return value }
     switch option {
-    case .sendBuffer: return Int32(clamping: sendBuffer ?? 2 * TCPMachine().sendBuffer).kernelBytes
-    case .receiveBuffer: return Int32(clamping: receiveBuffer ?? 2 * TCPMachine().receiveBuffer).kernelBytes
+    case .sendBuffer: return Int32(clamping: sendBuffer ?? 2 * TCPSending().bufferSize).kernelBytes
+    case .receiveBuffer: return Int32(clamping: receiveBuffer ?? 2 * TCPReceiving().bufferSize).kernelBytes
     case .linger: return RawOption.lingerValue(seconds: nil)
     case .keepAliveIdle: return Int32(7_200).kernelBytes
     case .keepAliveInterval: return Int32(75).kernelBytes
@@ -69,9 +69,9 @@ struct SocketOptions {
 
   /// Half of a buffer's size counts, because the kernel's number includes its own memory for each packet.
   func apply(to machine: inout TCPMachine) {
-    machine.keepAlive = keepsAlive ? keepAlive : nil
-    machine.userTimeout = userTimeout
+    machine.liveness.keepAlive = keepsAlive ? keepAlive : nil
+    machine.liveness.userTimeout = userTimeout
     if let sendBuffer { machine.setSendBuffer(sendBuffer / 2) }
-    if let receiveBuffer { machine.receiveBuffer = receiveBuffer / 2 }
+    if let receiveBuffer { machine.receiving.bufferSize = receiveBuffer / 2 }
   }
 }

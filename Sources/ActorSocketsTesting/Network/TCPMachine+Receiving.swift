@@ -4,8 +4,7 @@ internal import SocketSystem
 
 extension TCPMachine {
   mutating func receive(_ segment: Segment, at now: Int64) {
-    heardAt = now
-    probes = 0
+    liveness.heard(at: now)
     switch state {
     case .closed, .timeWait: return
     case .synSent: receiveAnswer(segment, at: now)
@@ -43,9 +42,9 @@ extension TCPMachine {
   private mutating func receiveOrdinary(_ segment: Segment, at now: Int64) {
     if segment.isReset {
       // Only a reset that fits exactly counts: RFC 5961.
-      if segment.sequence == expected || state == .synReceived { return receiveReset() }
+      if segment.sequence == receiving.expected || state == .synReceived { return receiveReset() }
       // The segments before this one may have been lost. If the peer has forgotten the connection, it answers with a reset that fits.
-      if segment.sequence > expected { acknowledge() }
+      if segment.sequence > receiving.expected { acknowledge() }
       return
     }
     if segment.isSyn {
@@ -62,11 +61,11 @@ extension TCPMachine {
       effects.wakes.append(Self.everyEvent)
       if shutdown.contains(.sending) { finish(at: now) }
     }
-    let isNews = receiveAcknowledgement(segment, at: now)
+    let opens = receiveAcknowledgement(segment, at: now)
     if state == .closed || state == .timeWait { return }
     if segment.length > 0, !segment.isSyn {
-      receiveBytes(segment, at: now)
-    } else if segment.sequence < expected, !isNews {
+      receiveBytes(segment)
+    } else if segment.sequence < receiving.expected, !opens {
       // The peer asks whether this end still lives.
       acknowledge()
     }
@@ -75,7 +74,7 @@ extension TCPMachine {
   /// A router does not forward a segment. That ends a connection that is being opened; other connections may recover: RFC 1122, section
   /// 4.2.3.9. As on Linux, segments that probe the peer do not count: they have old numbers.
   mutating func rejected(_ errno: Int32, sequence: Int) {
-    guard sequence >= unacknowledged, sequence <= sent else { return }
+    guard sequence >= sending.unacknowledged, sequence <= sending.next else { return }
     switch state {
     case .synSent, .synReceived: fail(errno)
     case .closed, .timeWait: return
@@ -92,50 +91,27 @@ extension TCPMachine {
 
   // MARK: What the peer acknowledges
 
-  /// Returns whether the segment acknowledges something new, or moves the window.
+  /// Returns whether the peer has more room than before.
   private mutating func receiveAcknowledgement(_ segment: Segment, at now: Int64) -> Bool {
-    guard let number = segment.acknowledged, number <= sent else { return false }
-    if number >= unacknowledged { softError = 0 }
-    let newLimit = number + segment.window
-    let opens = newLimit > limit
-    if number > unacknowledged {
+    guard let number = segment.acknowledged, number <= sending.next else { return false }
+    if number >= sending.unacknowledged { softError = 0 }
+    let opens = sending.widenWindow(to: number + segment.window)
+    if number > sending.unacknowledged {
       acknowledged(number, at: now)
-    } else if number == unacknowledged, segment.length == 0, !opens, sent > unacknowledged {
-      duplicates += 1
-      if duplicates == 3, unacknowledged >= recoverUntil {
-        recoverUntil = sent
-        repair()
-      }
+    } else if number == sending.unacknowledged, segment.length == 0, !opens, sending.isInFlight {
+      if repair.acknowledgedAgain(number, sent: sending.next) { resend() }
     }
-    // The peer answers probes, so it is alive: the connection waits as long as it answers.
-    unanswered = 0
-    limit = max(limit, newLimit)
-    if opens, state != .closed {
-      // The window was closed: what was probed can be sent now.
-      if sent == unacknowledged { retransmitAt = nil }
-      retries = 0
-      troubleSince = nil
-    }
+    repair.peerAnswered()
+    if opens, state != .closed { repair.windowOpened(isInFlight: sending.isInFlight) }
     transmit(at: now)
-    return opens || number > unacknowledged
+    return opens
   }
 
   /// The peer has everything before `number`.
   private mutating func acknowledged(_ number: Int, at now: Int64) {
-    let base = max(unacknowledged, 1)
-    let bytes = min(number, dataEnd) - base
-    let hasFin = hasFinished && number > dataEnd
-    if bytes > 0 { outgoing.drop(bytes) }
-    unacknowledged = number
-    if let measured, number >= measured.end {
-      if retries == 0 { roundTrip.measured(now - measured.since) }
-      self.measured = nil
-    }
-    retries = 0
-    troubleSince = nil
-    duplicates = 0
-    retransmitAt = sent > number || sent < dataEnd ? now + timeout : nil
-    if number < recoverUntil { repair() }
+    let hasFin = sending.acknowledged(number)
+    repair.acknowledged(number, isPending: sending.isPending, at: now)
+    if repair.isRecovering(number) { resend() }
     tellOfRoom()
     if hasFin { finishAcknowledged(at: now) }
   }
@@ -157,66 +133,33 @@ extension TCPMachine {
   /// Both directions have ended, and both ends know it.
   private mutating func endsQuietly() {
     shutdown = .both
-    retransmitAt = nil
-    forgetAt = nil
-    keepAlive = nil
-  }
-
-  /// Sends the oldest unacknowledged segment again.
-  mutating func repair() {
-    measured = nil
-    if unacknowledged == 0 {
-      emitSyn(isRepeated: true)
-    } else {
-      emit(from: unacknowledged, to: min(unacknowledged + segmentSize, dataEnd, max(sent, unacknowledged)))
-    }
+    stopTimers()
   }
 
   // MARK: What the peer sends
 
-  private mutating func receiveBytes(_ segment: Segment, at now: Int64) {
-    if segment.end <= expected { return acknowledge() }
-    let hasNewBytes = !segment.bytes.isEmpty && segment.sequence + segment.bytes.count > expected
-    if hasNewBytes, shutdown.contains(.receiving), !isDone {
+  private mutating func receiveBytes(_ segment: Segment) {
+    if segment.end <= receiving.expected { return acknowledge() }
+    if receiving.hasNewBytes(segment), shutdown.contains(.receiving), !receiving.isDone {
       // Nothing will read these bytes, and the peer must not believe that something does.
       emitReset()
       return isOrphan ? vanish() : fail(Errno.connectionReset)
     }
-    guard segment.sequence <= expected else {
-      keepEarly(segment)
+    guard segment.sequence <= receiving.expected else {
+      receiving.keepEarly(segment)
       return acknowledge()
     }
-    take(segment, at: now)
-    while let next = early.first, next.sequence <= expected {
-      early.removeFirst()
-      if next.end > expected { take(next, at: now) }
-    }
+    take(segment)
+    while let next = receiving.nextEarly() { take(next) }
     if state != .closed, state != .timeWait { acknowledge() }
   }
 
-  private mutating func keepEarly(_ segment: Segment) {
-    if segment.end > edge + 1 || early.contains(where: { $0.sequence == segment.sequence }) { return }
-    let index = early.firstIndex { $0.sequence > segment.sequence } ?? early.endIndex
-    early.insert(segment, at: index)
+  private mutating func take(_ segment: Segment) {
+    if receiving.take(segment) { effects.wakes.append(.readable) }
+    if receiving.takeFin(segment) { peerFinished() }
   }
 
-  private mutating func take(_ segment: Segment, at now: Int64) {
-    let known = expected - segment.sequence
-    let fitting = min(segment.bytes.count, known + max(0, edge - expected))
-    if fitting > known {
-      incoming.append(
-        known == 0 && fitting == segment.bytes.count ? segment.bytes : Array(segment.bytes[known..<fitting]))
-      expected += fitting - known
-      effects.wakes.append(.readable)
-    }
-    if segment.isFin, expected == segment.sequence + segment.bytes.count { peerFinished(at: now) }
-  }
-
-  private mutating func peerFinished(at now: Int64) {
-    expected += 1
-    edge = max(edge, expected)
-    early = []
-    isDone = true
+  private mutating func peerFinished() {
     shutdown.insert(.receiving)
     switch state {
     case .established: state = .closeWait

@@ -9,14 +9,11 @@
 //                           FIN ╲      ╱ ACK of FIN        │ ACK of FIN
 //                               timeWait                closed
 //
+// The machine has the states, and decides what happens. Its parts are in files of their own, with their invariants: `TCPSending`,
+// `TCPReceiving`, `TCPRepair`, `TCPLiveness`.
+//
 // Invariants:
-// - Bytes reach the peer's program in the order in which they were sent, each once: what arrives again is dropped, what arrives early
-//   waits for what is missing.
-// - `unacknowledged <= sent <= unacknowledged + outgoing.count + 2`. `sent` only grows; what was lost is sent again from the copy in
-//   `outgoing`, which keeps each byte until the peer has acknowledged it.
-// - The peer never has more than `receiveBuffer` bytes to send: the right edge of the window (`edge`) only grows, and grows by steps worth a
-//   segment (RFC 9293, section 3.8.6.2.2).
-// - While anything is unacknowledged, or data waits for a closed window, a timer runs (`retransmitAt`). So a connection makes progress or
+// - While anything is unacknowledged, or data waits for a closed window, a timer runs (`repair.timer`). So a connection makes progress or
 //   ends, whatever the network loses.
 // - The machine reads no clock and sends nothing itself. Each event puts segments and wake-ups into `effects`, which the caller takes.
 //
@@ -48,69 +45,21 @@ struct TCPMachine {
 
   var state = State.closed
   var shutdown: Shutdown = []
-  /// The peer's FIN was received: receiving ends without an error, whatever happens afterwards.
-  var isDone = false
   var error: Int32 = 0
   /// The error that a router has reported since the peer last acknowledged something; 0 for no error. Calls do not return it, but it
   /// becomes the error if the connection times out: `sk_err_soft` of Linux.
   var softError: Int32 = 0
   /// No descriptor refers to this end any more. Bytes that arrive reset the connection.
   var isOrphan = false
-  var effects = Effects()
-
-  // Sending.
-  var unacknowledged = 0
-  var sent = 0
-  /// The first number that the peer has no room for.
-  var limit = 0
-  /// The bytes from `unacknowledged` on, or from 1 if the SYN is not acknowledged.
-  var outgoing = ByteStore()
-  /// A FIN follows the bytes in `outgoing`.
-  var hasFinished = false
-  var wantsRoom = false
-  var sendBuffer = 262_144
-  var segmentSize = 1_448
-
-  // Receiving.
-  var expected = 0
-  /// The first number that this end has no room for, as the peer knows it.
-  var edge = 0
-  var incoming = ByteStore()
-  /// Segments after a gap, in order.
-  var early: [Segment] = []
-  var receiveBuffer = 262_144
-
-  // Times, in nanoseconds.
-  var retransmitAt: Int64?
-  /// How often the oldest segment was sent again, or a closed window was probed.
-  var retries = 0
-  /// Probes of a closed window since something last arrived.
-  var unanswered = 0
-  /// When the oldest segment was first sent again, or the peer was first asked.
-  var troubleSince: Int64?
-  /// Repairs continue until this number is acknowledged: RFC 6582.
-  var recoverUntil = 0
-  var duplicates = 0
-  var roundTrip = RoundTrip()
-  /// The number whose acknowledgement measures the round trip, and when it was sent.
-  var measured: (end: Int, since: Int64)?
-  /// When something last arrived.
-  var heardAt: Int64 = 0
-  var keepAlive: KeepAlive?
-  var probes = 0
-  /// TCP_USER_TIMEOUT; 0 for the system's own limits.
-  var userTimeout: Int64 = 0
   /// When an orphan in finWait2 is forgotten.
   var forgetAt: Int64?
+  var effects = Effects()
 
-  struct KeepAlive {
-    var idle: Int64
-    var interval: Int64
-    var count: Int
-  }
+  var sending = TCPSending()
+  var receiving = TCPReceiving()
+  var repair = TCPRepair()
+  var liveness = TCPLiveness()
 
-  /// The number after the last byte to send.
-  var dataEnd: Int { max(unacknowledged, 1) + outgoing.count }
   var maySend: Bool {
     switch state {
     case .established, .closeWait, .finWait1, .closing, .lastAck: true
@@ -126,15 +75,12 @@ struct TCPMachine {
     if shutdown == .both || state == .closed { ready = ready.union(.hangUp) }
     if shutdown.contains(.receiving) { ready = ready.union(.readable).union(.peerFinished) }
     if state != .synSent, state != .synReceived {
-      if !incoming.isEmpty { ready = ready.union(.readable) }
-      if shutdown.contains(.sending) || hasMuchRoom { ready = ready.union(.writable) }
+      if !receiving.bytes.isEmpty { ready = ready.union(.readable) }
+      if shutdown.contains(.sending) || sending.hasMuchRoom { ready = ready.union(.writable) }
     }
     if error != 0 { ready = ready.union(.error) }
     return ready
   }
-
-  /// Linux says "writable" when a third of the buffer is free.
-  private var hasMuchRoom: Bool { 3 * outgoing.count <= 2 * sendBuffer }
 
   mutating func takeError() -> Int32 {
     defer { error = 0 }
@@ -143,7 +89,7 @@ struct TCPMachine {
 
   /// A negative error; 0 at the end of the stream.
   mutating func emptyReceive() -> Int {
-    if isDone { return 0 }
+    if receiving.isDone { return 0 }
     if error != 0 { return -Int(takeError()) }
     if shutdown.contains(.receiving) { return 0 }
     if state == .closed { return -Int(Errno.notConnected) }
@@ -154,27 +100,22 @@ struct TCPMachine {
   mutating func send(_ bytes: Span<UInt8>, at now: Int64) -> Int {
     if state == .synSent || state == .synReceived {
       if error != 0 { return -Int(takeError()) }
-      wantsRoom = true
+      sending.wantsRoom = true
       return -Int(Errno.wouldBlock)
     }
     if error != 0 { return -Int(takeError()) }
     if shutdown.contains(.sending) || state == .closed { return -Int(Errno.brokenPipe) }
-    let count = min(bytes.count, max(0, sendBuffer - outgoing.count))
-    if count == 0, !bytes.isEmpty {
-      wantsRoom = true
-      return -Int(Errno.wouldBlock)
-    }
-    if count < bytes.count { wantsRoom = true }
-    outgoing.append(bytes, atMost: count)
+    let count = sending.take(bytes)
+    if count == 0, !bytes.isEmpty { return -Int(Errno.wouldBlock) }
     transmit(at: now)
     return count
   }
 
-  /// The program has taken bytes out of `incoming`: the window may open.
-  mutating func programReceived() {
+  /// The program has received bytes: the window may open.
+  mutating func programReceived(_ count: Int) {
+    receiving.drop(count)
     if state == .closed || shutdown.contains(.receiving) { return }
-    let newEdge = expected + freeWindow
-    if newEdge - edge >= min(2 * segmentSize, receiveBuffer / 2) { acknowledge() }
+    if receiving.hasNews(segmentSize: sending.segmentSize) { acknowledge() }
   }
 
   /// shutdown(2) with SHUT_WR.
@@ -185,7 +126,7 @@ struct TCPMachine {
     case .closeWait: state = .lastAck
     default: return
     }
-    hasFinished = true
+    sending.finish()
     transmit(at: now)
   }
 
@@ -194,7 +135,7 @@ struct TCPMachine {
     isOrphan = true
     if state == .closed { return }
     if state == .synSent || state == .synReceived { return vanish() }
-    if discards || !incoming.isEmpty {
+    if discards || !receiving.bytes.isEmpty {
       emitReset()
       return vanish()
     }
@@ -207,11 +148,15 @@ struct TCPMachine {
   mutating func vanish() {
     state = .closed
     shutdown = .both
-    outgoing.removeAll()
-    early = []
-    retransmitAt = nil
+    sending.stop()
+    receiving.forgetEarly()
+    stopTimers()
+  }
+
+  mutating func stopTimers() {
+    repair.stopTimer()
     forgetAt = nil
-    keepAlive = nil
+    liveness.keepAlive = nil
   }
 
   mutating func fail(_ errno: Int32) {
@@ -223,13 +168,13 @@ struct TCPMachine {
   // MARK: Room
 
   mutating func setSendBuffer(_ size: Int) {
-    sendBuffer = size
+    sending.bufferSize = size
     tellOfRoom()
   }
 
   mutating func tellOfRoom() {
-    guard wantsRoom, readiness.contains(.writable) else { return }
-    wantsRoom = false
+    guard sending.wantsRoom, readiness.contains(.writable) else { return }
+    sending.wantsRoom = false
     effects.wakes.append(.writable)
   }
 
@@ -237,7 +182,6 @@ struct TCPMachine {
 
   mutating func connect(at now: Int64) {
     state = .synSent
-    edge = receiveBuffer
     begin(at: now)
   }
 
@@ -248,23 +192,22 @@ struct TCPMachine {
   }
 
   private mutating func begin(at now: Int64) {
-    sent = 1
+    sending.sentSyn()
     emitSyn()
-    measured = (1, now)
-    retransmitAt = now + Self.second
-    heardAt = now
+    repair.measure(until: 1, at: now)
+    repair.startTimer(at: now)
+    liveness.heard(at: now)
   }
 
   mutating func emitSyn(isRepeated: Bool = false) {
     effects.segments.append(
       Segment(
-        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiveBuffer, isRepeated: isRepeated))
+        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiving.bufferSize, isRepeated: isRepeated))
   }
 
   mutating func takeSyn(_ syn: Segment) {
-    expected = 1
-    edge = 1 + receiveBuffer
-    limit = 1 + syn.window
+    receiving.takeSyn()
+    sending.widenWindow(to: 1 + syn.window)
   }
 
   /// In nanoseconds.
@@ -274,45 +217,37 @@ struct TCPMachine {
 
   // MARK: Segments
 
-  var freeWindow: Int { max(0, receiveBuffer - incoming.count) }
+  mutating func acknowledge(sequence: Int? = nil) { emit(Segment(sequence: sequence ?? sending.next)) }
 
-  /// Moves the right edge of the window if that is worthwhile. Returns the window to announce.
-  mutating func openWindow() -> Int {
-    let newEdge = expected + freeWindow
-    if newEdge - edge >= min(segmentSize, receiveBuffer / 2) { edge = newEdge }
-    return max(0, edge - expected)
-  }
-
-  mutating func acknowledge(sequence: Int? = nil) {
-    let window = openWindow()
-    effects.segments.append(Segment(sequence: sequence ?? sent, acknowledged: expected, window: window))
+  /// Adds what this end has received.
+  private mutating func emit(_ segment: Segment) {
+    var segment = segment
+    segment.window = receiving.openWindow(segmentSize: sending.segmentSize)
+    segment.acknowledged = receiving.expected
+    effects.segments.append(segment)
   }
 
   mutating func emitReset() {
-    effects.segments.append(Segment(isReset: true, sequence: sent, acknowledged: expected))
+    effects.segments.append(Segment(isReset: true, sequence: sending.next, acknowledged: receiving.expected))
   }
 
   mutating func transmit(at now: Int64) {
     guard maySend else { return }
-    let end = dataEnd
-    while sent < end, sent < limit {
-      let first = sent
-      emit(from: first, to: min(first + segmentSize, end, limit))
-      if measured == nil { measured = (sent, now) }
+    while let range = sending.nextRange {
+      emit(sending.segment(range))
+      // A FIN without bytes measures nothing.
+      if !range.isEmpty { repair.measure(until: sending.next, at: now) }
     }
-    if hasFinished, sent == end, end <= limit { emit(from: end, to: end) }
-    if retransmitAt == nil, sent > unacknowledged || sent < end { retransmitAt = now + timeout }
+    if sending.isPending { repair.startTimer(at: now) }
   }
 
-  /// The FIN follows if the bytes are the last.
-  mutating func emit(from first: Int, to last: Int) {
-    let base = max(unacknowledged, 1)
-    let isLast = hasFinished && last == dataEnd
-    let bytes = outgoing.copy((first - base)..<(last - base))
-    let window = openWindow()
-    effects.segments.append(
-      Segment(
-        isFin: isLast, sequence: first, acknowledged: expected, window: window, bytes: bytes, isRepeated: first < sent))
-    sent = max(sent, last + (isLast ? 1 : 0))
+  /// Sends the oldest unacknowledged segment again.
+  mutating func resend() {
+    repair.stopMeasuring()
+    if sending.unacknowledged == 0 {
+      emitSyn(isRepeated: true)
+    } else {
+      emit(sending.segment(sending.oldestRange))
+    }
   }
 }

@@ -56,14 +56,14 @@ final class TCPSocket: SimulatedSocket {
     if case .listening(let backlog) = role { return backlog.waiting.isEmpty ? .none : .readable }
     return machine.readiness
   }
-  override var receivableBytes: Int { machine.incoming.count }
+  override var receivableBytes: Int { machine.receiving.bytes.count }
   override var unacknowledgedBytes: Int {
     if machine.state == .closed || machine.state == .synSent { return 0 }
     // The end of the stream counts as a byte until it is acknowledged.
-    return machine.outgoing.count + (machine.hasFinished && machine.maySend ? 1 : 0)
+    return machine.sending.bytes.count + (machine.sending.hasFinished && machine.maySend ? 1 : 0)
   }
 
-  override func wantsRoom() { machine.wantsRoom = true }
+  override func wantsRoom() { machine.sending.wantsRoom = true }
   /// As on Linux, SO_ERROR also reads and clears what a router has reported.
   override func takeError() -> Int32 {
     let error = machine.takeError()

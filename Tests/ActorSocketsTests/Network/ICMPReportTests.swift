@@ -55,7 +55,7 @@ import Testing
   private func machine(_ state: TCPMachine.State, sequence: Int) -> TCPMachine {
     var machine = TCPMachine()
     machine.state = state
-    (machine.unacknowledged, machine.sent) = (10, 20)
+    machine.sending = TCPSending(unacknowledged: 10, next: 20)
     machine.rejected(Errno.hostUnreachable, sequence: sequence)
     return machine
   }

@@ -91,7 +91,9 @@ struct MachinePair {
       send(answer, from: index)
     } else if state == .timeWait {
       let machine = ends[index].machine
-      if segment.length > 0 { send(Segment(sequence: machine.sent, acknowledged: machine.expected), from: index) }
+      if segment.length > 0 {
+        send(Segment(sequence: machine.sending.next, acknowledged: machine.receiving.expected), from: index)
+      }
     } else {
       ends[index].machine.receive(segment, at: now)
     }
@@ -150,9 +152,9 @@ struct MachineProgram {
     self.number = number
     hasBegun = number == 0
     length = random.below(4) == 0 ? 0 : random.below(400)
-    machine.segmentSize = 8 + random.below(60)
-    machine.sendBuffer = 20 + random.below(200)
-    machine.receiveBuffer = 20 + random.below(200)
+    machine.sending.segmentSize = 8 + random.below(60)
+    machine.sending.bufferSize = 20 + random.below(200)
+    machine.receiving.bufferSize = 20 + random.below(200)
   }
 
   /// The byte at a position of the stream that a machine sends.
@@ -162,7 +164,10 @@ struct MachineProgram {
 
   var hasEnded: Bool { machine.state == .closed || machine.state == .timeWait }
   /// Whether something is not acknowledged, or not sent.
-  var waits: Bool { machine.sent > machine.unacknowledged || machine.sent < machine.dataEnd }
+  var waits: Bool {
+    let sending = machine.sending
+    return sending.next > sending.unacknowledged || sending.next < sending.end
+  }
 
   /// When the program acts next; `nil` if it waits for its machine.
   var nextAct: Int64? { mayRead || mayWrite && !hasClosed ? sleepsUntil : nil }
@@ -175,15 +180,16 @@ struct MachineProgram {
 
   /// What must be true in every state.
   private mutating func check() {
-    if machine.unacknowledged > machine.sent { flaw = "acknowledged but not sent: \(machine)" }
-    if !hasEnded, machine.sent > machine.unacknowledged + machine.outgoing.count + 2 {
+    let (sending, receiving) = (machine.sending, machine.receiving)
+    if sending.unacknowledged > sending.next { flaw = "acknowledged but not sent: \(machine)" }
+    if !hasEnded, sending.next > sending.unacknowledged + sending.bytes.count + 2 {
       flaw = "sent but not kept: \(machine)"
     }
-    if machine.incoming.count > machine.receiveBuffer { flaw = "holds too much: \(machine)" }
-    if machine.outgoing.count > machine.sendBuffer { flaw = "took too much: \(machine)" }
+    if receiving.bytes.count > receiving.bufferSize { flaw = "holds too much: \(machine)" }
+    if sending.bytes.count > sending.bufferSize { flaw = "took too much: \(machine)" }
     if hasEnded {
       if machine.nextTimer != nil { flaw = "a timer runs after the end: \(machine)" }
-    } else if waits, machine.retransmitAt == nil {
+    } else if waits, machine.repair.timer == nil {
       flaw = "something waits, and no timer runs: \(machine)"
     }
   }
@@ -205,7 +211,7 @@ struct MachineProgram {
   }
 
   private mutating func receive(_ random: inout SeededRandom) {
-    let count = min(1 + random.below(100), machine.incoming.count)
+    let count = min(1 + random.below(100), machine.receiving.bytes.count)
     if count == 0 {
       mayRead = false
       let result = machine.emptyReceive()
@@ -213,12 +219,11 @@ struct MachineProgram {
       if result < 0, result != -Int(Errno.wouldBlock) { error = Int32(-result) }
       return
     }
-    for byte in machine.incoming.copy(0..<count) {
+    for byte in machine.receiving.bytes.copy(0..<count) {
       if byte != Self.byte(read, from: 1 - number) { flaw = "byte \(read) is another one" }
       read += 1
     }
-    machine.incoming.drop(count)
-    machine.programReceived()
+    machine.programReceived(count)
   }
 
   private mutating func send(at now: Int64, _ mayClose: Bool, _ random: inout SeededRandom) {

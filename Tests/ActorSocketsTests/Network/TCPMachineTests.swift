@@ -57,8 +57,7 @@ import Testing
   }
 
   private func read(_ count: Int, from machine: inout TCPMachine) {
-    machine.incoming.drop(count)
-    machine.programReceived()
+    machine.programReceived(count)
   }
 
   // MARK: Giving up
@@ -103,7 +102,7 @@ import Testing
 
   @Test(arguments: [7_000, 250, 60_000] as [Int64])
   func `With a user timeout bytes are given up exactly then`(timeout: Int64) {
-    var (client, _) = connected { $0.userTimeout = timeout * Self.millisecond }
+    var (client, _) = connected { $0.liveness.userTimeout = timeout * Self.millisecond }
     _ = send(10, from: &client, at: Self.second)
     client.effects = TCPMachine.Effects()
     let events = waitAlone(&client)
@@ -114,7 +113,7 @@ import Testing
   @Test func `A longer user timeout does not prolong an attempt to connect, and a shorter one ends it`() {
     for (timeout, end) in [(3_600, 127), (10, 10)] as [(Int64, Int64)] {
       var machine = TCPMachine()
-      machine.userTimeout = timeout * Self.second
+      machine.liveness.userTimeout = timeout * Self.second
       machine.connect(at: 0)
       #expect(waitAlone(&machine).last?.time == end * Self.second)
       #expect(machine.takeError() == Errno.timedOut)
@@ -125,17 +124,18 @@ import Testing
 
   @Test func `A silent peer is probed after the idle time, and given up after the probes`() {
     var (client, _) = connected()
-    client.keepAlive = .init(idle: 60 * Self.second, interval: 10 * Self.second, count: 6)
+    client.liveness.keepAlive = .init(idle: 60 * Self.second, interval: 10 * Self.second, count: 6)
     let events = waitAlone(&client)
     #expect(events.map { $0.time - Self.millisecond } == [60, 70, 80, 90, 100, 110, 120].map { $0 * Self.second })
-    #expect(events.dropLast().allSatisfy { $0.sent.map(\.length) == [0] && $0.sent[0].sequence == client.sent - 1 })
+    let old = client.sending.next - 1
+    #expect(events.dropLast().allSatisfy { $0.sent.map(\.length) == [0] && $0.sent[0].sequence == old })
     #expect(events.last?.sent.map(\.isReset) == [true])
     #expect(client.takeError() == Errno.timedOut)
   }
 
   @Test func `A peer that answers probes is probed again after the idle time`() {
     var (client, server) = connected()
-    client.keepAlive = .init(idle: 60 * Self.second, interval: 10 * Self.second, count: 1)
+    client.liveness.keepAlive = .init(idle: 60 * Self.second, interval: 10 * Self.second, count: 1)
     for round in 1...5 as ClosedRange<Int64> {
       #expect(client.nextTimer == Self.millisecond + round * 60 * Self.second)
       client.timeHasCome(client.nextTimer ?? 0)
@@ -147,10 +147,11 @@ import Testing
   // MARK: Windows
 
   @Test func `A closed window is probed for as long as the peer answers, and opens when its program reads`() {
-    var (client, server) = connected { $0.receiveBuffer = 10_000 }
+    var (client, server) = connected { $0.receiving.bufferSize = 10_000 }
     #expect(send(25_000, from: &client, at: Self.second) == 25_000)
     exchange(&client, &server, at: Self.second)
-    #expect(server.incoming.count == 10_000 && client.sent == client.limit && client.outgoing.count == 15_000)
+    #expect(server.receiving.bytes.count == 10_000 && client.sending.bytes.count == 15_000)
+    #expect(client.sending.next == client.sending.limit)
     for _ in 0..<200 {
       guard let time = client.nextTimer else { break }
       client.timeHasCome(time)
@@ -160,29 +161,29 @@ import Testing
     #expect(client.state == .established && (client.nextTimer ?? 0) > 5 * 3_600 * Self.second)
     let end = client.nextTimer ?? 0
     for expected in [10_000, 5_000, 0] {
-      read(server.incoming.count, from: &server)
+      read(server.receiving.bytes.count, from: &server)
       exchange(&client, &server, at: end)
-      #expect(server.incoming.count == expected)
+      #expect(server.receiving.bytes.count == expected)
     }
-    #expect(client.outgoing.isEmpty && client.nextTimer == nil)
+    #expect(client.sending.bytes.isEmpty && client.nextTimer == nil)
   }
 
   @Test func `A lost opening of a window is found by the next probe`() {
-    var (client, server) = connected { $0.receiveBuffer = 10_000 }
+    var (client, server) = connected { $0.receiving.bufferSize = 10_000 }
     _ = send(12_000, from: &client, at: Self.second)
     exchange(&client, &server, at: Self.second)
     read(10_000, from: &server)
     #expect(server.effects.segments.count == 1)
     server.effects = TCPMachine.Effects()
     let time = client.nextTimer ?? 0
-    #expect(time == Self.second + client.roundTrip.timeout)
+    #expect(time == Self.second + client.repair.roundTrip.timeout)
     client.timeHasCome(time)
     exchange(&client, &server, at: time)
-    #expect(server.incoming.count == 2_000)
+    #expect(server.receiving.bytes.count == 2_000)
   }
 
   @Test func `A peer whose window is closed is given up when it does not answer`() {
-    var (client, server) = connected { $0.receiveBuffer = 10_000 }
+    var (client, server) = connected { $0.receiving.bufferSize = 10_000 }
     _ = send(20_000, from: &client, at: Self.second)
     exchange(&client, &server, at: Self.second)
     #expect(waitAlone(&client).count == 16)
@@ -190,7 +191,7 @@ import Testing
   }
 
   @Test func `A peer with a closed window that fell silent gets as many probes as if it had never answered`() {
-    var (client, server) = connected { $0.receiveBuffer = 10_000 }
+    var (client, server) = connected { $0.receiving.bufferSize = 10_000 }
     _ = send(20_000, from: &client, at: Self.second)
     exchange(&client, &server, at: Self.second)
     for _ in 0..<50 {
@@ -198,7 +199,7 @@ import Testing
       client.timeHasCome(time)
       exchange(&client, &server, at: time)
     }
-    let heard = client.heardAt
+    let heard = client.liveness.heardAt
     let events = waitAlone(&client)
     #expect(events.map(\.time) == (1...16).map { heard + $0 * 120 * Self.second })
     #expect(client.takeError() == Errno.timedOut)
@@ -206,8 +207,8 @@ import Testing
 
   @Test func `A user timeout ends a connection whose window stays closed, even if the peer answers`() {
     var (client, server) = connected {
-      $0.receiveBuffer = 10_000
-      $0.userTimeout = 30 * Self.second
+      $0.receiving.bufferSize = 10_000
+      $0.liveness.userTimeout = 30 * Self.second
     }
     _ = send(20_000, from: &client, at: Self.second)
     exchange(&client, &server, at: Self.second)
@@ -223,7 +224,7 @@ import Testing
   // MARK: Buffers
 
   @Test func `Nothing can be sent when the buffer has shrunk, except nothing, and a larger one wakes the program`() {
-    var (client, server) = connected { $0.receiveBuffer = 10_000 }
+    var (client, server) = connected { $0.receiving.bufferSize = 10_000 }
     #expect(send(20_000, from: &client, at: Self.second) == 20_000)
     exchange(&client, &server, at: Self.second)
     client.effects = TCPMachine.Effects()
@@ -242,7 +243,7 @@ import Testing
 
   @Test func `Three equal acknowledgements repair a loss at once`() {
     var (client, server) = connected()
-    _ = send(5 * client.segmentSize, from: &client, at: Self.second)
+    _ = send(5 * client.sending.segmentSize, from: &client, at: Self.second)
     let segments = client.effects.segments
     client.effects = TCPMachine.Effects()
     #expect(segments.count == 5)
@@ -257,31 +258,32 @@ import Testing
     }
     #expect(client.effects.segments.count == 1, "one repair is enough")
     exchange(&client, &server, at: Self.second)
-    #expect(server.incoming.count == 5 * client.segmentSize && client.nextTimer == nil)
+    #expect(server.receiving.bytes.count == 5 * client.sending.segmentSize && client.nextTimer == nil)
   }
 
   @Test func `Two losses in one window are repaired without a timer`() {
     var (client, server) = connected()
-    _ = send(8 * client.segmentSize, from: &client, at: Self.second)
+    _ = send(8 * client.sending.segmentSize, from: &client, at: Self.second)
     let segments = client.effects.segments
     client.effects = TCPMachine.Effects()
     for segment in [1, 2, 4, 5, 6, 7].map({ segments[$0] }) { server.receive(segment, at: Self.second) }
     exchange(&client, &server, at: Self.second)
-    #expect(server.incoming.count == 8 * client.segmentSize)
+    #expect(server.receiving.bytes.count == 8 * client.sending.segmentSize)
   }
 
   @Test func `Segments that arrive in any order, and some twice, need no repair`() {
     var random = SeededRandom(seed: 1)
     for _ in 0..<50 {
       var (client, server) = connected()
-      _ = send(6 * client.segmentSize, from: &client, at: Self.second)
+      _ = send(6 * client.sending.segmentSize, from: &client, at: Self.second)
       client.finish(at: Self.second)
       let segments = client.effects.segments
       for segment in (segments + segments.prefix(3)).shuffled(using: &random) {
         server.receive(segment, at: Self.second)
-        #expect(server.incoming.count <= server.receiveBuffer)
+        #expect(server.receiving.bytes.count <= server.receiving.bufferSize)
       }
-      #expect(server.incoming.count == 6 * client.segmentSize && server.isDone && server.early.isEmpty)
+      #expect(server.receiving.bytes.count == 6 * client.sending.segmentSize)
+      #expect(server.receiving.isDone && server.receiving.early.isEmpty)
     }
   }
 
@@ -293,13 +295,13 @@ import Testing
       if finishes { server.finish(at: Self.second) }
       exchange(&client, &server, at: Self.second)
       client.effects = TCPMachine.Effects()
-      client.receive(Segment(isReset: true, sequence: client.expected - 1), at: Self.second)
-      client.receive(Segment(isReset: true, sequence: client.expected + 1), at: Self.second)
+      client.receive(Segment(isReset: true, sequence: client.receiving.expected - 1), at: Self.second)
+      client.receive(Segment(isReset: true, sequence: client.receiving.expected + 1), at: Self.second)
       #expect(client.state != .closed)
       // The second may have overtaken something. The answer tells the peer which reset would fit.
-      #expect(client.effects.segments.map(\.acknowledged) == [client.expected])
+      #expect(client.effects.segments.map(\.acknowledged) == [client.receiving.expected])
       client.effects = TCPMachine.Effects()
-      client.receive(Segment(isReset: true, sequence: client.expected), at: Self.second)
+      client.receive(Segment(isReset: true, sequence: client.receiving.expected), at: Self.second)
       #expect(client.state == .closed && client.nextTimer == nil)
       #expect(client.takeError() == error)
       #expect(client.effects.wakes.contains { $0.rawValue == TCPMachine.everyEvent.rawValue })
@@ -350,7 +352,7 @@ import Testing
     exchange(&client, &server, at: time)
     if let repair = server.nextTimer { server.timeHasCome(repair) }
     exchange(&client, &server, at: 2 * Self.second)
-    #expect(client.error == 0 && client.isDone && client.state == .timeWait)
+    #expect(client.error == 0 && client.receiving.isDone && client.state == .timeWait)
   }
 
   @Test func `A closed socket waits a minute for its peer's end`() {
