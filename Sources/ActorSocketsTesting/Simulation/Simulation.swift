@@ -107,7 +107,7 @@ public final class Simulation: Sendable {
       }
       return try program.outcome()
     } onCancel: { [thread] in
-      thread.cancel()
+      thread.outside.cancel()
     }
   }
 

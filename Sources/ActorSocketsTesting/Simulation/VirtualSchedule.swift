@@ -10,6 +10,8 @@ internal import EpollReactor
 struct VirtualSchedule<Work> {
   /// In nanoseconds.
   private(set) var now: Int64
+  /// How much work was taken since time last moved.
+  private(set) var takenWithoutTime = 0
   private let isRandom: Bool
   private var random: SplitMix
   /// In the order `.fifo`, the work from `head` on is ready; in the order `.random`, all of it.
@@ -55,9 +57,13 @@ struct VirtualSchedule<Work> {
   mutating func next(until limit: Int64 = .max) -> Work? {
     if readyCount == 0 {
       guard let time = timers.earliest, max(now, time) <= limit else { return nil }
-      now = max(now, time)
+      if time > now {
+        now = time
+        takenWithoutTime = 0
+      }
       while let work = timers.popDue(at: now) { ready.append(work) }
     }
+    takenWithoutTime += 1
     if isRandom {
       ready.swapAt(Int(random.next(upTo: UInt64(ready.count))), ready.count - 1)
       return ready.removeLast()

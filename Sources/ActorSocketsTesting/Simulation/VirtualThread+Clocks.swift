@@ -50,7 +50,7 @@ extension VirtualThread {
     } moved: { work, key in
       switch work.kind {
       case .reactorDeadline(let driver): driver.timer = key
-      case .network: networkTimer?.key = key
+      case .network: networkWork.moved(to: key)
       case .task, .main, .worker, .timer, .reactor: break
       }
     }

@@ -42,6 +42,6 @@ extension VirtualThread {
   /// Any thread.
   func wakeReactor(_ driver: VirtualDriver) {
     if VirtualThread.current === self { return scheduleReactor(driver) }
-    addOutside(.reactor(driver))
+    outside.add(.reactor(driver))
   }
 }

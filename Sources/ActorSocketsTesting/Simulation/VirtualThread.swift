@@ -3,7 +3,7 @@
 // Invariants:
 // - The order of work depends only on the program and the seed. Real time decides nothing: the clocks that the program and its reactor read
 //   show virtual time.
-// - Other threads add work through `outside`, which has a lock: calls to simulated sockets, and tasks of the simulation that they resume.
+// - Other threads add work through `outside`, which has locks: calls to simulated sockets, and tasks of the simulation that they resume.
 //   When such work runs is not reproducible. Two kinds of task leave the simulation if another thread resumes them, because nothing marks
 //   their jobs: a task that prefers the worker pool, and a task that waits in a method of a default actor.
 // - A task that is older than the simulation continues outside if the simulation resumes it.
@@ -19,7 +19,8 @@ internal import SocketSystem
 internal import Synchronization
 
 @safe final class VirtualThread: @unchecked Sendable {
-  // SAFETY (@unchecked Sendable): the invariants above say which thread touches the state. What other threads use has locks.
+  // SAFETY (@unchecked Sendable): the invariants above say which thread touches the state. Other threads use only `clock` and `outside`,
+  // which are constants and `Sendable`.
 
   enum Kind {
     case task(UnownedJob)
@@ -46,39 +47,22 @@ internal import Synchronization
   private static let mostAfterEnd = 100_000
 
   let clock: VirtualClock
-  private let timeLimit: Int64
-  private let isCancelled = Atomic<Bool>(false)
-  /// Work from other threads; `nil` after the end.
-  private let outside = Locked<[Kind]?>([])
-  private let hasOutside = Atomic<Bool>(false)
-  /// The runtime's numbers of the simulation's tasks. Another thread that resumes one of them sends it back here.
-  private let tasks = Locked<Set<UInt64>>([])
-  /// Only the simulation's thread uses it. `order` counts the tasks as they appear.
-  private var known: [UInt64: (order: Int, owner: HostLife)] = [:]
-  /// The program's task. The runtime's numbers grow, so smaller ones belong to tasks that existed before.
-  private var firstTask: UInt64?
-  private(set) var runsMainActor = false
+  let outside = OutsideRequests()
+  let network: SimulatedNetwork
+  private let system: SystemHolder
 
   var schedule: VirtualSchedule<Work>
-  var trace: SimulationTrace
-  private var doneWithoutTime = 0
+  var networkWork = NetworkWork.notScheduled
+  private var owners = WorkOwners()
+  private var ending: SimulationEnd
   /// The program of the simulation runs on the first host.
   var hosts = [VirtualHost(VirtualThread.ownHost)]
   /// Not in `hosts`, because code that changes a host may read a clock.
   var clocks: [HostClock]
-  let network: SimulatedNetwork
-  let system: SystemHolder
+  var drivers: [VirtualDriver] = []
   var remains = ProgramRemains()
   var streams: RandomStreams
-  var networkTimer: (key: TimerQueue<Work>.Key, time: Int64)?
-  /// Whether `schedule` has a network event that is due.
-  private var isNetworkReady = false
-  var drivers: [VirtualDriver] = []
-  /// The host on whose behalf the current code acts, if not its own.
-  private var override: HostLife?
-  private var running = HostLife(host: 0, life: 0)
-  private(set) var failure: (any Error)?
-  private var hasEnded = false
+  var trace: SimulationTrace
   private(set) weak var simulation: Simulation?
 
   /// `timeLimit` is in nanoseconds, `timeOfDay` in nanoseconds since 1970.
@@ -86,7 +70,7 @@ internal import Synchronization
     let zero = max(0, timeOfDay) - Self.start
     clock = VirtualClock(Self.start, timeOfDayAtZero: zero)
     clocks = [HostClock(timeOfDayAtZero: zero)]
-    self.timeLimit = Self.start + max(0, min(timeLimit, .max - Self.start))
+    ending = SimulationEnd(timeLimit: Self.start + max(0, min(timeLimit, .max - Self.start)))
     schedule = VirtualSchedule(now: Self.start, seed: seed, isRandom: isRandom)
     trace = SimulationTrace()
     streams = RandomStreams(seed: seed)
@@ -124,30 +108,23 @@ internal import Synchronization
     return true
   }
 
-  /// A new task belongs to the host whose code adds it. Returns `nil` if the work does not belong to the simulation.
+  /// Returns `nil` if the work does not belong to the simulation.
   func owner(of kind: Kind) -> HostLife? {
     guard let number = kind.task else { return currentOwner }
     remains.wakes(number)
-    if let task = known[number] { return task.owner }
-    let first = firstTask ?? number
-    firstTask = first
-    if number < first { return nil }
-    let owner = currentOwner
-    known[number] = (known.count + 1, owner)
-    tasks.withLock { _ = $0.insert(number) }
+    if let owner = owners.owner(of: number) { return owner }
+    guard let owner = owners.add(number) else { return nil }
+    outside.begins(number)
     return owner
   }
 
-  var currentOwner: HostLife {
-    if let override { return override }
-    if let task = VirtualClock.currentTask, let owner = known[task]?.owner { return owner }
-    return running
-  }
+  var currentOwner: HostLife { owners.current }
+  var runsMainActor: Bool { owners.runsMainActor }
 
   func onBehalf<Result>(of host: Int, _ body: () throws -> Result) rethrows -> Result {
-    let before = override
-    override = HostLife(host: host, life: hosts[host].life)
-    defer { override = before }
+    let before = owners.override
+    owners.override = HostLife(host: host, life: hosts[host].life)
+    defer { owners.override = before }
     return try body()
   }
 
@@ -155,14 +132,14 @@ internal import Synchronization
   static func takeBack(_ kind: Kind) -> Bool {
     if !isRunning.load(ordering: .acquiring) { return false }
     guard let number = kind.task, let thread = running.withLock({ $0 }) else { return false }
-    return thread.tasks.withLock { $0.contains(number) } && thread.addOutside(kind)
+    return thread.outside.takeBack(kind, of: number)
   }
 
   func note(_ text: String) { record(.note(text), on: currentOwner.host) }
 
   /// Leaves out the end of the simulation, because it would hide what came before.
   private func record(_ event: SimulationTrace.Event, on host: Int) {
-    if !hasEnded { trace.record(event, at: elapsed, on: host) }
+    if !ending.hasBegun { trace.record(event, at: elapsed, on: host) }
   }
 
   /// Runs `body` as if on this thread: the jobs that it starts are the simulation's.
@@ -175,13 +152,10 @@ internal import Synchronization
     }
   }
 
-  /// Ends the simulation with the error of a host's program. An error that the end itself causes does not count.
-  func programFailed(_ error: any Error) {
-    if !hasEnded, failure == nil { failure = error }
-  }
+  /// Ends the simulation with the error of a host's program.
+  func programFailed(_ error: any Error) { ending.programFailed(error) }
 
-  /// Cancels the simulated program. Any thread.
-  func cancel() { isCancelled.store(true, ordering: .releasing) }
+  var failure: (any Error)? { ending.failure }
 
   /// Returns `nil` if the program has ended; otherwise why and when (in nanoseconds) the simulation ended before it, and what waited then.
   func run(until isDone: () -> Bool, cancelProgram: () -> Void) -> (
@@ -203,21 +177,21 @@ internal import Synchronization
   private func runProgram(until isDone: () -> Bool, _ cancelProgram: () -> Void) -> SimulationError.Code? {
     var cancelled = false
     while !isDone(), failure == nil {
-      if !cancelled, isCancelled.load(ordering: .acquiring) {
+      if !cancelled, outside.isCancelled {
         cancelled = true
         cancelProgram()
       }
       takeOutside()
-      guard let work = schedule.next(until: timeLimit) else { return schedule.isEmpty ? .deadlock : .timeLimit }
+      guard let work = schedule.next(until: ending.timeLimit) else { return schedule.isEmpty ? .deadlock : .timeLimit }
       run(work)
-      armNetwork()
-      if doneWithoutTime > Self.mostWithoutTime { return .livelock }
+      networkWork.schedule(at: network.nextTime, in: &schedule)
+      if schedule.takenWithoutTime > Self.mostWithoutTime { return .livelock }
     }
     return nil
   }
 
   private func end(_ cancelProgram: () -> Void) {
-    hasEnded = true
+    ending.begin()
     cancelProgram()
     for driver in drivers where isAlive(driver.owner) { driver.shutDown() }
     for number in hosts.indices { resume(number) }
@@ -226,7 +200,7 @@ internal import Synchronization
       guard let work = schedule.next(until: .min) else { break }
       run(work)
     }
-    outside.withLock { $0 = nil }
+    outside.end()
     // The jobs of timers do not run: they would resume tasks, perhaps within actors that other tests use, too.
     for work in schedule.removeTimers() { abandon(work) }
     while let work = schedule.next(until: .min) { abandon(work) }
@@ -244,37 +218,34 @@ internal import Synchronization
 
   private func run(_ work: Work) {
     if schedule.now != elapsed + Self.start {
-      doneWithoutTime = 0
       clock.nanoseconds = schedule.now
       network.now = schedule.now
     }
-    doneWithoutTime += 1
     if work.kind.belongsToHost {
       if !isAlive(work.owner) { return abandon(work) }
       if hosts[work.owner.host].state == .paused { return hosts[work.owner.host].held.append(work) }
     }
-    running = work.owner
+    owners.running = work.owner
     if let event = event(for: work.kind) { record(event, on: work.owner.host) }
     switch work.kind {
     case .task(let job), .timer(let job): VirtualExecutors.runTask(job)
     case .main(let job):
-      runsMainActor = true
+      owners.runsMainActor = true
       VirtualExecutors.runMain(job)
-      runsMainActor = false
+      owners.runsMainActor = false
     case .worker(let job): EventLoop.runForWorkersOfDriver(job)
     case .reactor(let driver): runReactor(driver)
     case .reactorDeadline(let driver):
       driver.timer = nil
       scheduleReactor(driver)
     case .network:
-      networkTimer = nil
-      isNetworkReady = false
+      networkWork = .notScheduled
       network.advance()
     }
   }
 
   private func event(for kind: Kind) -> SimulationTrace.Event? {
-    let number = kind.task.flatMap { known[$0]?.order }
+    let number = kind.task.flatMap { owners.order(of: $0) }
     return switch kind {
     case .task, .timer: number.map { .task($0) } ?? .actor
     case .main: number.map { .mainActor($0) } ?? .actor
@@ -284,41 +255,10 @@ internal import Synchronization
     }
   }
 
-  /// An event that is due becomes ordinary work, so that a task that polls in a loop does not keep it from arriving.
-  private func armNetwork() {
-    let next = network.nextTime
-    if next == networkTimer?.time || isNetworkReady { return }
-    if let timer = networkTimer.take() { schedule.remove(timer.key) }
-    guard let next else { return }
-    let work = Work(kind: .network, owner: HostLife(host: 0, life: 0))
-    if next <= schedule.now {
-      isNetworkReady = true
-      schedule.add(work)
-    } else {
-      networkTimer = (schedule.add(work, at: next), next)
-    }
-  }
-
   private func takeOutside() {
-    if !hasOutside.exchange(false, ordering: .acquiring) { return }
-    let work = outside.withLock { outside in
-      defer { outside = [] }
-      return outside ?? []
-    }
-    for kind in work {
+    for kind in outside.takeWork() {
       if case .reactor(let driver) = kind { scheduleReactor(driver) } else { _ = add(kind) }
     }
-  }
-
-  /// Any thread. Returns `false` after the end of the simulation.
-  @discardableResult
-  func addOutside(_ kind: Kind) -> Bool {
-    let isOpen = outside.withLock { outside in
-      outside?.append(kind)
-      return outside != nil
-    }
-    hasOutside.store(true, ordering: .releasing)
-    return isOpen
   }
 
   /// Runs `body` in real time.

@@ -1,0 +1,48 @@
+internal import SocketSystem
+internal import Synchronization
+
+/// What other threads ask of a simulation: to run work, and to cancel its program.
+final class OutsideRequests: Sendable {
+  /// `nil` after the end of the simulation.
+  private let work = Locked<[VirtualThread.Kind]?>([])
+  private let hasWork = Atomic<Bool>(false)
+  /// The runtime's numbers of the simulation's tasks. Another thread that resumes one of them sends it back to the simulation.
+  private let tasks = Locked<Set<UInt64>>([])
+  private let cancellation = Atomic<Bool>(false)
+
+  // MARK: Any thread
+
+  /// Returns `false` after the end of the simulation.
+  @discardableResult
+  func add(_ kind: VirtualThread.Kind) -> Bool {
+    let isOpen = work.withLock { work in
+      work?.append(kind)
+      return work != nil
+    }
+    hasWork.store(true, ordering: .releasing)
+    return isOpen
+  }
+
+  /// Takes a job of a task that another thread adds. Returns `false` if the task does not belong to the simulation, or after its end.
+  func takeBack(_ kind: VirtualThread.Kind, of task: UInt64) -> Bool {
+    tasks.withLock { $0.contains(task) } && add(kind)
+  }
+
+  func cancel() { cancellation.store(true, ordering: .releasing) }
+
+  // MARK: The simulation's thread
+
+  var isCancelled: Bool { cancellation.load(ordering: .acquiring) }
+
+  func begins(_ task: UInt64) { tasks.withLock { _ = $0.insert(task) } }
+
+  func takeWork() -> [VirtualThread.Kind] {
+    if !hasWork.exchange(false, ordering: .acquiring) { return [] }
+    return work.withLock { work in
+      defer { work = [] }
+      return work ?? []
+    }
+  }
+
+  func end() { work.withLock { $0 = nil } }
+}
