@@ -49,6 +49,6 @@ extension Simulation {
   ///   - one: A host.
   ///   - other: The other host.
   public func setMiddlebox(_ middlebox: Middlebox?, between one: SimulatedHost, and other: SimulatedHost) {
-    VirtualThread.required.network.setMiddlebox(middlebox, between: one.number, and: other.number)
+    VirtualThread.required.network.links.setMiddlebox(middlebox, between: one.number, and: other.number)
   }
 }

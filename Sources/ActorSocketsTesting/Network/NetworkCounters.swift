@@ -63,7 +63,7 @@ public struct NetworkCounters: Hashable, Sendable, CustomStringConvertible {
 
 extension Simulation {
   /// The counters of all links together. Within the simulated program only.
-  public var counters: NetworkCounters { VirtualThread.required.network.counters }
+  public var counters: NetworkCounters { VirtualThread.required.network.links.counters }
 
   /// Returns the counters of the link from one host to another. Within the simulated program only.
   ///
@@ -72,6 +72,6 @@ extension Simulation {
   ///   - receiver: The host that receives.
   /// - Returns: The counters.
   public func counters(from sender: SimulatedHost, to receiver: SimulatedHost) -> NetworkCounters {
-    VirtualThread.required.network.counters(from: sender.number, to: receiver.number)
+    VirtualThread.required.network.links.counters(from: sender.number, to: receiver.number)
   }
 }

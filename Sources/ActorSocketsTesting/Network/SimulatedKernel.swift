@@ -17,7 +17,7 @@ final class SimulatedKernel {
   }
 
   let host: Int
-  /// The index in `SimulatedNetwork.kernels`, which the numbers of the kernel's descriptors contain.
+  /// By `KernelSlots`.
   var slot = 0
   let addresses: HostAddresses
   weak var network: SimulatedNetwork?
@@ -91,7 +91,7 @@ final class SimulatedKernel {
 
   /// The number that programs see: it contains the kernel's slot. A negative error stays as it is.
   func globalNumber(of local: Int32) -> Int32 {
-    local < 0 ? local : SimulatedNetwork.firstDescriptor + Int32(slot) << SimulatedNetwork.descriptorBits + local
+    local < 0 ? local : KernelSlots.number(of: local, in: slot)
   }
 
   func socket(at number: Int) -> SimulatedSocket? {

@@ -7,14 +7,7 @@ extension SimulatedNetwork: SimulatedSystem {
   // MARK: Descriptors
 
   /// The other descriptors, of files for example, are those of Linux in a simulation, too.
-  func owns(_ number: Int32) -> Bool { number >= Self.firstDescriptor }
-
-  private func locate(_ number: Int32) -> (kernel: SimulatedKernel, local: Int)? {
-    let rest = number - Self.firstDescriptor
-    let slot = Int(rest >> Self.descriptorBits)
-    guard rest >= 0, slot < kernels.count, let kernel = kernels[slot] else { return nil }
-    return (kernel, Int(rest & (1 << Self.descriptorBits - 1)))
-  }
+  func owns(_ number: Int32) -> Bool { number >= KernelSlots.firstDescriptor }
 
   private func withSocket<Result>(
     _ number: Int32, else failure: Result, _ body: (SimulatedKernel, SimulatedSocket) -> Result

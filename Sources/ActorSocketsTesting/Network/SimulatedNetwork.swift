@@ -35,45 +35,14 @@ final class SimulatedNetwork {
   var observe: ((PacketEvent) -> Void)?
 
   private(set) var nodes: [Node] = []
-  /// The kernels by their slots, which the numbers of descriptors name. When the programs of a host are killed, its kernel moves to another
-  /// slot, and a new kernel has its own. So a descriptor of a program that no longer runs does nothing.
-  private(set) var kernels: [SimulatedKernel?] = []
-  /// The slots that have no kernel any more, the longest free first.
-  private var freeSlots: [Int] = []
+  private var slots = KernelSlots()
   private(set) var names: [[UInt8]: Int] = [:]
   private var hosts: [SocketAddress: Int] = [:]
   private var events = TimerQueue<Event>()
   private(set) var packetsOnTheirWay = 0
   private var random: SplitMix
-  /// The link of all pairs of hosts that have no link of their own.
-  var defaultLink = NetworkLink()
-  private var links: [Way: Link] = [:]
-  /// The lower number of the two hosts is `from`.
-  private var middleboxes: [Way: MiddleboxState] = [:]
+  var links = NetworkLinks()
   var recorders: [PacketRecorder] = []
-
-  private struct Way: Hashable {
-    let from: Int
-    let to: Int
-  }
-
-  private struct Link {
-    /// `nil` if the way has `defaultLink`.
-    var own: NetworkLink?
-    /// Whether the way is cut, whichever link it has.
-    var isCut = false
-    var disturbance = LinkDisturbance()
-    var state = LinkState()
-    var counters = NetworkCounters()
-
-    mutating func send(_ packet: Packet, over link: NetworkLink, at now: Int64, _ random: inout SplitMix)
-      -> LinkState.Fate
-    {
-      let fate = state.send(packet, over: link, at: now, &random)
-      counters.sent(packet, arrivals: fate.arrivals.count)
-      return fate
-    }
-  }
 
   init(now: Int64, seed: UInt64) {
     self.now = now
@@ -81,14 +50,6 @@ final class SimulatedNetwork {
   }
 
   // MARK: Hosts
-
-  /// No descriptor of Linux has such a high number, because /proc/sys/fs/nr_open cannot be raised that far. So on a thread that runs in no
-  /// simulation, calls on a simulated descriptor fail with EBADF, and closing it does nothing.
-  static let firstDescriptor: Int32 = 1 << 30
-  /// The bits of a descriptor's number that count within its kernel. The others are the kernel's slot.
-  static let descriptorBits: Int32 = 16
-  /// At one time. A new kernel gets a slot that was never used, or else the one that has been free for longest.
-  private static let mostKernels = Int((Int32.max - firstDescriptor) >> descriptorBits)
 
   func addHost(_ name: String) -> Int {
     let number = nodes.count
@@ -106,26 +67,11 @@ final class SimulatedNetwork {
       host: host, addresses: nodes[host].addresses, network: self, socketFiles: nodes[host].socketFiles,
       limits: nodes[host].limits)
     nodes[host].kernel = kernel
-    takeSlot(kernel)
+    slots.add(kernel)
   }
 
-  /// Gives a kernel a slot, so that it can have descriptors.
-  private func takeSlot(_ kernel: SimulatedKernel) {
-    if kernels.count >= Self.mostKernels, !freeSlots.isEmpty {
-      kernel.slot = freeSlots.removeFirst()
-      kernels[kernel.slot] = kernel
-    } else {
-      precondition(kernels.count < Self.mostKernels, "a simulation has at most 16,383 hosts")
-      kernel.slot = kernels.count
-      kernels.append(kernel)
-    }
-  }
-
-  /// The descriptors of a kernel mean nothing any more.
-  private func freeSlot(_ kernel: SimulatedKernel) {
-    kernels[kernel.slot] = nil
-    freeSlots.append(kernel.slot)
-  }
+  /// `number` is that of a descriptor.
+  func locate(_ number: Int32) -> (kernel: SimulatedKernel, local: Int)? { slots.locate(number) }
 
   func addresses(of host: Int) -> HostAddresses { nodes[host].addresses }
   func kernel(of host: Int) -> SimulatedKernel? { nodes[host].kernel }
@@ -136,7 +82,7 @@ final class SimulatedNetwork {
   func stop(_ host: Int) {
     guard let kernel = nodes[host].kernel.take() else { return }
     kernel.dismantle()
-    freeSlot(kernel)
+    slots.remove(kernel)
   }
 
   /// Starts a host that stopped. It knows nothing of its earlier connections.
@@ -148,72 +94,14 @@ final class SimulatedNetwork {
   func closeAll(of host: Int) {
     guard let kernel = kernel(of: host) else { return }
     kernel.closeAll()
-    freeSlot(kernel)
-    takeSlot(kernel)
+    slots.remove(kernel)
+    slots.add(kernel)
   }
 
   func limit(_ host: Int, to limits: HostLimits) {
     nodes[host].limits = limits
-    nodes[host].limits.descriptors = min(limits.descriptors, 1 << Int(Self.descriptorBits))
+    nodes[host].limits.descriptors = min(limits.descriptors, KernelSlots.mostDescriptors)
     kernel(of: host)?.limits = nodes[host].limits
-  }
-
-  // MARK: Links
-
-  /// Also repairs a link that was cut.
-  func setLink(_ link: NetworkLink, from: Int, to: Int) {
-    let way = Way(from: from, to: to)
-    links[way, default: Link()].own = link
-    links[way]?.isCut = false
-  }
-
-  /// Cuts the link from one host to another, or repairs it. A way with `defaultLink` keeps it.
-  func cut(_ isCut: Bool, from: Int, to: Int) {
-    let way = Way(from: from, to: to)
-    var known = links[way] ?? Link()
-    known.isCut = isCut
-    var link = known.own ?? defaultLink
-    if !isCut, link.isCut {
-      // The link itself was given as one that is cut.
-      link.isCut = false
-      known.own = link
-    }
-    links[way] = known
-  }
-
-  /// The link as the program has set it.
-  func link(from: Int, to: Int) -> NetworkLink {
-    links[Way(from: from, to: to)].map { setting(of: $0) } ?? defaultLink
-  }
-
-  private func setting(of known: Link) -> NetworkLink {
-    var link = known.own ?? defaultLink
-    if known.isCut { link.isCut = true }
-    return link
-  }
-
-  func disturb(from: Int, to: Int, _ change: (inout LinkDisturbance) -> Void) {
-    change(&links[Way(from: from, to: to), default: Link()].disturbance)
-  }
-
-  /// The link as packets find it: chaos can have changed it.
-  func disturbedLink(from: Int, to: Int) -> NetworkLink {
-    links[Way(from: from, to: to)].map { $0.disturbance.applied(to: setting(of: $0)) } ?? defaultLink
-  }
-
-  func setMiddlebox(_ middlebox: Middlebox?, between one: Int, and other: Int) {
-    middleboxes[Way(from: min(one, other), to: max(one, other))] = middlebox.map { MiddleboxState($0) }
-  }
-
-  // MARK: Counters
-
-  var counters: NetworkCounters { links.values.reduce(into: NetworkCounters()) { $0 += $1.counters } }
-
-  func counters(from: Int, to: Int) -> NetworkCounters { links[Way(from: from, to: to)]?.counters ?? NetworkCounters() }
-
-  func droppedDatagram(from source: SocketAddress, to host: Int) {
-    guard let sender = destination(source, from: host), sender != host else { return }
-    links[Way(from: sender, to: host), default: Link()].counters.droppedDatagrams += 1
   }
 
   // MARK: Packets
@@ -235,8 +123,7 @@ final class SimulatedNetwork {
   func segmentSize(of flow: Flow, on host: Int) -> Int {
     let headers = flow.remote.isIPv4 ? 52 : 72
     guard let peer = destination(flow.remote, from: host), peer != host else { return 65_535 - headers }
-    let mtu = min(disturbedLink(from: host, to: peer).mtu, disturbedLink(from: peer, to: host).mtu)
-    return max(536, min(mtu, 65_535) - headers)
+    return max(536, min(links.mtu(between: host, and: peer), 65_535) - headers)
   }
 
   /// A packet to a group or a broadcast address goes to all other hosts. Returns the time at which the packet has left the host.
@@ -255,26 +142,15 @@ final class SimulatedNetwork {
 
   /// The middlebox between the hosts does not see the packets that it sends itself.
   private func send(_ packet: Packet, from host: Int, to target: Int, passesMiddlebox: Bool = true) -> Int64 {
-    let way = Way(from: host, to: target)
-    let link = disturbedLink(from: host, to: target)
-    var fate = links[way, default: Link()].send(packet, over: link, at: now, &random)
-    let boxes = Way(from: min(host, target), to: max(host, target))
-    var verdict = MiddleboxState.Verdict.pass
-    if !middleboxes.isEmpty, passesMiddlebox, !fate.arrivals.isEmpty {
-      verdict = middleboxes[boxes]?.verdict(on: packet, at: now) ?? .pass
-    }
-    if verdict != .pass {
-      fate.arrivals = []
-      links[way]?.counters.lostPackets += 1
-    }
-    carry(packet, from: host, to: target, mtu: link.mtu, arrivals: fate.arrivals)
-    if let report = fate.report, passesMiddlebox {
+    let passage = links.send(packet, from: host, to: target, passesMiddlebox: passesMiddlebox, at: now, &random)
+    carry(packet, from: host, to: target, mtu: passage.mtu, arrivals: passage.fate.arrivals)
+    if let report = passage.fate.report, passesMiddlebox {
       tell(packet.source, of: report.content, from: host, to: target, at: report.arrival)
     }
-    if verdict == .reset, case .segment(let segment) = packet.content {
+    if passage.verdict == .reset, case .segment(let segment) = packet.content {
       _ = send(packet.reset(segment), from: target, to: host, passesMiddlebox: false)
     }
-    return fate.departure
+    return passage.fate.departure
   }
 
   private func carry(_ packet: Packet, from host: Int, to target: Int, mtu: Int, arrivals: [Int64]) {
@@ -305,6 +181,11 @@ final class SimulatedNetwork {
   }
 
   func random(below limit: UInt64) -> UInt64 { random.next(upTo: limit) }
+
+  func droppedDatagram(from source: SocketAddress, to host: Int) {
+    guard let sender = destination(source, from: host), sender != host else { return }
+    links.droppedDatagram(from: sender, to: host)
+  }
 
   // MARK: Events
 

@@ -158,11 +158,11 @@ private actor ChaosMaker {
     }.map { all[$0] }
     let others = all.filter { !group.contains($0) }
     let ways = group.flatMap { one in others.flatMap { [(one, $0), ($0, one)] } }
-    for (from, to) in ways { thread.network.disturb(from: from, to: to, change) }
+    for (from, to) in ways { thread.network.links.disturb(from: from, to: to, change) }
     let names = group.map { thread.hosts[$0].name }.joined(separator: ", ")
     return (
       "between \(names) and the others",
-      { for (from, to) in ways { thread.network.disturb(from: from, to: to, restore) } }
+      { for (from, to) in ways { thread.network.links.disturb(from: from, to: to, restore) } }
     )
   }
 }

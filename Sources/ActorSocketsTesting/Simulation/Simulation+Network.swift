@@ -12,8 +12,8 @@ extension Simulation {
 
   /// The link between all pairs of hosts for which no other one was set. Within the simulated program only.
   public var defaultLink: NetworkLink {
-    get { VirtualThread.required.network.defaultLink }
-    set { VirtualThread.required.network.defaultLink = newValue }
+    get { VirtualThread.required.network.links.defaultLink }
+    set { VirtualThread.required.network.links.defaultLink = newValue }
   }
 
   /// Changes the link from one host to another. Packets that are on their way arrive when they would have arrived without the change.
@@ -24,7 +24,7 @@ extension Simulation {
   ///   - sender: The host that sends.
   ///   - receiver: The host that receives.
   public func setLink(_ link: NetworkLink, from sender: SimulatedHost, to receiver: SimulatedHost) {
-    VirtualThread.required.network.setLink(link, from: sender.number, to: receiver.number)
+    VirtualThread.required.network.links.set(link, from: sender.number, to: receiver.number)
   }
 
   /// Changes the links between two hosts, in both directions. Within the simulated program only.
@@ -45,7 +45,7 @@ extension Simulation {
   ///   - receiver: The host that receives.
   /// - Returns: The link.
   public func link(from sender: SimulatedHost, to receiver: SimulatedHost) -> NetworkLink {
-    VirtualThread.required.network.link(from: sender.number, to: receiver.number)
+    VirtualThread.required.network.links.link(from: sender.number, to: receiver.number)
   }
 
   /// Cuts all links between two groups of hosts, in both directions. Packets that are on their way still arrive. Within the simulated
@@ -67,7 +67,7 @@ extension Simulation {
     for one in group {
       for other in others where one != other {
         for (sender, receiver) in [(one, other), (other, one)] {
-          VirtualThread.required.network.cut(isCut, from: sender.number, to: receiver.number)
+          VirtualThread.required.network.links.cut(isCut, from: sender.number, to: receiver.number)
         }
       }
     }

@@ -110,7 +110,7 @@ import Testing
       let client = try connect(network)
       network.advance()
       // The answers are lost, so the listening host gives up, and so does the client.
-      network.setLink(NetworkLink(isCut: true), from: 1, to: 0)
+      network.links.set(NetworkLink(isCut: true), from: 1, to: 0)
       network.pass(200 * Self.second)
       #expect(network.option(.pendingError, of: client).value == Errno.timedOut)
       network.close(client)
@@ -197,7 +197,7 @@ import Testing
       let client = try connect(network)
       network.pass(Self.second)
       #expect(state(network, client) == .established)
-      #expect(network.accept(listener).result >= SimulatedNetwork.firstDescriptor)
+      #expect(network.accept(listener).result >= KernelSlots.firstDescriptor)
     }
   }
 
@@ -238,7 +238,7 @@ import Testing
           open.insert(number)
         } else if let number = open.sorted().randomElement(using: &random) {
           open.remove(number)
-          network.close(SimulatedNetwork.firstDescriptor + number)
+          network.close(KernelSlots.firstDescriptor + number)
         }
       }
     }
@@ -271,7 +271,7 @@ import Testing
       network.close(client)
       network.pass(Self.second)
       // The host of the listener starts anew while its end was lost.
-      network.setLink(NetworkLink(isCut: true), from: 0, to: 1)
+      network.links.set(NetworkLink(isCut: true), from: 0, to: 1)
       network.close(accepted)
       network.pass(Self.second / 10)
       network.stop(1)
@@ -296,8 +296,8 @@ import Testing
       let first = try connect(network)
       network.pass(Self.second)
       #expect(state(network, first) == .established)
-      network.defaultLink = NetworkLink(latency: .fixed(.seconds(3)))
-      #expect(network.link(from: 0, to: 1).latency == .fixed(.seconds(3)))
+      network.links.defaultLink = NetworkLink(latency: .fixed(.seconds(3)))
+      #expect(network.links.link(from: 0, to: 1).latency == .fixed(.seconds(3)))
       let second = try connect(network)
       network.pass(5 * Self.second)
       #expect(state(network, second) == .synSent)
@@ -308,20 +308,20 @@ import Testing
 
   @Test func `A cut that is repaired leaves no link of their own to two hosts`() throws {
     try withHosts { network in
-      network.cut(true, from: 0, to: 1)
-      #expect(network.link(from: 0, to: 1).isCut && !network.link(from: 1, to: 0).isCut)
-      network.defaultLink = NetworkLink(loss: 0.5)
-      #expect(network.link(from: 0, to: 1) == NetworkLink(loss: 0.5, isCut: true))
-      network.cut(false, from: 0, to: 1)
-      network.defaultLink = NetworkLink(loss: 0.25)
-      #expect(network.link(from: 0, to: 1) == NetworkLink(loss: 0.25))
+      network.links.cut(true, from: 0, to: 1)
+      #expect(network.links.link(from: 0, to: 1).isCut && !network.links.link(from: 1, to: 0).isCut)
+      network.links.defaultLink = NetworkLink(loss: 0.5)
+      #expect(network.links.link(from: 0, to: 1) == NetworkLink(loss: 0.5, isCut: true))
+      network.links.cut(false, from: 0, to: 1)
+      network.links.defaultLink = NetworkLink(loss: 0.25)
+      #expect(network.links.link(from: 0, to: 1) == NetworkLink(loss: 0.25))
       // A link of their own that is cut, is repaired as well.
-      network.setLink(NetworkLink(loss: 0.125, isCut: true), from: 0, to: 1)
-      network.cut(false, from: 0, to: 1)
-      network.defaultLink = NetworkLink(isCut: true)
-      #expect(network.link(from: 0, to: 1) == NetworkLink(loss: 0.125))
-      network.cut(false, from: 1, to: 0)
-      #expect(network.link(from: 1, to: 0) == NetworkLink())
+      network.links.set(NetworkLink(loss: 0.125, isCut: true), from: 0, to: 1)
+      network.links.cut(false, from: 0, to: 1)
+      network.links.defaultLink = NetworkLink(isCut: true)
+      #expect(network.links.link(from: 0, to: 1) == NetworkLink(loss: 0.125))
+      network.links.cut(false, from: 1, to: 0)
+      #expect(network.links.link(from: 1, to: 0) == NetworkLink())
     }
   }
 }

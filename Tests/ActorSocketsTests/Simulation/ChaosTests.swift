@@ -82,7 +82,8 @@ import Testing
     for from in thread.hosts.indices {
       #expect(thread.hosts[from].state == .running)
       for to in thread.hosts.indices {
-        #expect(thread.network.disturbedLink(from: from, to: to) == thread.network.link(from: from, to: to))
+        let links = thread.network.links
+        #expect(links.disturbedLink(from: from, to: to) == links.link(from: from, to: to))
       }
     }
   }

@@ -35,7 +35,7 @@ func socketEnds() throws -> (reading: Int32, writing: Int32) {
 
 extension OwnedDescriptor {
   borrowing func writeByte(_ byte: UInt8) {
-    if number >= SimulatedNetwork.firstDescriptor {
+    if number >= KernelSlots.firstDescriptor {
       _ = socket.send([byte].span)
       return
     }
@@ -44,7 +44,7 @@ extension OwnedDescriptor {
   }
 
   borrowing func readByte() -> UInt8? {
-    if number >= SimulatedNetwork.firstDescriptor {
+    if number >= KernelSlots.firstDescriptor {
       var bytes: [UInt8] = []
       // A pipe would wait.
       if case .wouldBlock = socket.receive(appendingTo: &bytes, atMost: 1) { Issue.record("no byte has arrived") }
