@@ -54,8 +54,8 @@ import Testing
         Self.asks(&$0)
         $0.clientCertificates = .required
       })
-    #expect(try ends.server.state.peerToVerify?.certificates == [Made.client.get().certificate])
-    #expect(ends.server.state.peerToVerify?.verdict.error?.code == .selfSigned)
+    #expect(try ends.server.state.peerCheck.question?.certificates == [Made.client.get().certificate])
+    #expect(ends.server.state.peerCheck.question?.verdict.error?.code == .selfSigned)
     // A client that is refused later must not have a ticket with which it gets in.
     #expect(ends.client.state.context.sessions.count == 0)
   }

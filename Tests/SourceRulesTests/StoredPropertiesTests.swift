@@ -8,8 +8,6 @@ import Testing
   private static let exemptions = [
     // Plain values with one property for each setting or fact.
     "Configuration": 24, "TLSConfiguration": 24, "TCPInfo": 16,
-    // Types that are to become several.
-    "TLSHandshakeState": 17,
   ]
 
   @Test func `Stored properties are told from other declarations`() {

@@ -91,7 +91,7 @@ func selectProtocol(
 func storeSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
   // SAFETY: as above; returning 1 takes the reference over.
   guard let state = unsafe TLSHandshakeState.of(ssl), let session = unsafe session, let name = state.serverName,
-    state.failure == nil, !state.hasBadStaple, unsafe SSL_SESSION_is_resumable(session) == 1
+    state.failure == nil, !state.peerCheck.hasBadStaple, unsafe SSL_SESSION_is_resumable(session) == 1
   else { return 0 }
   guard let owned = try? unsafe OpenSSLObject(session, { unsafe SSL_SESSION_free($0) }) else { return 0 }
   state.context.sessions.add(owned, for: name, from: state.generation)

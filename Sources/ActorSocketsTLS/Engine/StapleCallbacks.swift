@@ -23,13 +23,13 @@ func verifyStaple(_ ssl: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
   // SAFETY: as above.
   guard let ssl = unsafe ssl, let state = unsafe TLSHandshakeState.of(ssl) else { return -1 }
   // A resumed session has no certificate in this handshake.
-  guard unsafe SSL_session_reused(ssl) == 0, state.verdict?.isTrusted == true else { return 1 }
-  defer { state.issuer = nil }
+  guard unsafe SSL_session_reused(ssl) == 0, state.peerCheck.verdict?.isTrusted == true else { return 1 }
+  defer { state.peerCheck.issuer = nil }
   do throws(TLSError) {
     try unsafe checkStaple(of: ssl, state)
     return 1
   } catch {
-    state.verdict = .untrusted(error)
+    state.peerCheck.verdict = .untrusted(error)
     if case .dangerouslyNone = state.context.configuration.verification { return 1 }
     state.failure = error
     return 0
@@ -46,7 +46,7 @@ private func checkStaple(of ssl: OpaquePointer, _ state: TLSHandshakeState) thro
     if !state.context.configuration.requiresStaple, !certificate.mustStaple { return }
     throw TLSError(.stapleMissing, certificate: certificate.subject)
   }
-  guard let issuer = state.issuer else {
+  guard let issuer = state.peerCheck.issuer else {
     throw TLSError(
       .stapleInvalid,
       detail: "the issuer of the server's certificate is not known, so its stapled OCSP response cannot be verified",

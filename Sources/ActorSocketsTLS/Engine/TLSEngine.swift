@@ -26,7 +26,7 @@ internal import COpenSSL
     case needsInput
     /// The output ring is full.
     case needsOutput
-    /// A closure has to decide about the peer: see `TLSHandshakeState.peerToVerify`.
+    /// A closure has to decide about the peer: see `PeerCheck.question`.
     case needsVerifier
     case failed(TLSError)
   }

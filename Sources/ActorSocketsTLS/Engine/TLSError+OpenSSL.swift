@@ -34,7 +34,7 @@ extension TLSError {
     if let alert = UInt8(exactly: first.reason - SSL_AD_REASON_OFFSET) { return received(alert) }
     if first.reason == SSL_R_CERTIFICATE_VERIFY_FAILED {
       let finding = unsafe VerificationFinding(Int32(clamping: SSL_get_verify_result(ssl)))
-      return state.verdict?.error ?? finding.error(serverName: state.serverName)
+      return state.peerCheck.verdict?.error ?? finding.error(serverName: state.serverName)
     }
     if first.reason == SSL_R_EXCESSIVE_MESSAGE_SIZE, unsafe awaitsCertificate(ssl, state) {
       let limit = unsafe copenssl_SSL_get_max_cert_list(ssl)

@@ -8,19 +8,9 @@ final class TLSHandshakeState {
   let context: TLSContext
   let role: TLSRole
 
-  /// Set by a verification with `.custom`: a closure has to decide about this peer.
-  var peerToVerify: TLSPeer?
-  /// `nil` until the closure has decided.
-  var verifierAnswer: Result<Void, TLSError>?
+  var peerCheck = PeerCheck()
   /// A cause that a callback knows better than OpenSSL's error queue.
   var failure: TLSError?
-
-  /// The result of the built-in checks; `nil` unless the peer showed a certificate in this handshake.
-  var verdict: TLSVerdict?
-  /// The result of the chain and the pins as one of OpenSSL's numbers (`X509_V_ERR_…`). A bad staple does not change it.
-  var verifyResult: Int32 = 0
-  /// The verified issuer of the server's certificate, until the stapled response is verified.
-  var issuer: Certificate?
   var identity: TLSIdentity?
   /// Set on a client: the name that it asked for, under which sessions are stored.
   var serverName: ServerName?
@@ -43,10 +33,6 @@ final class TLSHandshakeState {
   }
 
   var isServer: Bool { role == .server }
-
-  /// Whether the certificate passed the checks, but not the response stapled to it. OpenSSL does not keep that with the
-  /// session, so a resumed one would seem to be trusted.
-  var hasBadStaple: Bool { verifyResult == X509_V_OK && verdict?.error != nil }
 
   // SAFETY: the maker of the connection has attached its state, and keeps it longer than the connection.
   static func of(_ ssl: OpaquePointer?) -> TLSHandshakeState? {

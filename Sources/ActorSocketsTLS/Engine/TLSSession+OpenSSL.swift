@@ -16,7 +16,7 @@ extension TLSSession {
     // RFC 9266, section 2. The context is empty but present: TLS 1.2 distinguishes that from a missing one.
     channelBinding = try? unsafe Self.exportKeyingMaterial(ssl, "EXPORTER-Channel-Binding", [], count: 32)
     let result = Int32(clamping: unsafe SSL_get_verify_result(ssl))
-    if let verdict = state.verdict {
+    if let verdict = state.peerCheck.verdict {
       self.verdict = verdict
     } else if peerCertificates.isEmpty {
       verdict = .noCertificate

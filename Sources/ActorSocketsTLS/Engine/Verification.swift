@@ -16,7 +16,7 @@ func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     let ssl = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
     let state = unsafe TLSHandshakeState.of(OpaquePointer(ssl))
   else { return 0 }
-  if state.verdict == nil { unsafe check(store, state) }
+  if state.peerCheck.verdict == nil { unsafe check(store, state) }
   if state.isServer, let own = unsafe X509_STORE_CTX_get0_cert(store).flatMap({ unsafe try? Certificate(sharing: $0) }),
     let refusal = unsafe TicketSize.check(own, on: OpaquePointer(ssl))
   {
@@ -24,12 +24,12 @@ func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
     return 0
   }
-  unsafe X509_STORE_CTX_set_error(store, state.verifyResult)
+  unsafe X509_STORE_CTX_set_error(store, state.peerCheck.result)
   switch state.context.configuration.verification {
   case .dangerouslyNone:
     return 1
   case .full:
-    state.failure = state.verdict?.error
+    state.failure = state.peerCheck.verdict?.error
     if state.failure == nil { return 1 }
     unsafe chooseAlert(store)
     return 0
@@ -40,19 +40,20 @@ func verifyPeer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
 
 private func askVerifier(_ store: OpaquePointer, _ ssl: OpaquePointer, _ state: TLSHandshakeState) -> Int32 {
   // SAFETY: as above.
-  switch state.verifierAnswer {
+  switch state.peerCheck.answer {
   case .success:
     return 1
   case .failure(let refusal):
     state.failure = refusal
     // The alert then says that the certificate was the reason.
-    if state.verifyResult == X509_V_OK { unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED) }
+    if state.peerCheck.result == X509_V_OK { unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED) }
     unsafe chooseAlert(store)
     return 0
   case nil:
     let certificates = unsafe Certificate.shared(from: X509_STORE_CTX_get0_untrusted(store))
-    state.peerToVerify = TLSPeer(
-      certificates: certificates.map(TLSCertificate.init), verdict: state.verdict ?? .noCertificate, role: state.role)
+    state.peerCheck.question = TLSPeer(
+      certificates: certificates.map(TLSCertificate.init), verdict: state.peerCheck.verdict ?? .noCertificate,
+      role: state.role)
     return state.isServer ? 1 : unsafe copenssl_SSL_set_retry_verify(ssl)
   }
 }
@@ -77,21 +78,19 @@ private func check(_ store: OpaquePointer, _ state: TLSHandshakeState) {
     let chain = unsafe Certificate.shared(from: X509_STORE_CTX_get0_chain(store))
     if !chain.contains(where: { trust.pins.contains($0.publicKeySHA256) }) {
       unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_UNTRUSTED)
-      state.verifyResult = X509_V_ERR_CERT_UNTRUSTED
-      state.verdict = .untrusted(unsafe notPinned(store))
+      state.peerCheck.failed(X509_V_ERR_CERT_UNTRUSTED, unsafe notPinned(store))
       return
     }
   }
-  state.verifyResult = unsafe isTrusted ? X509_V_OK : X509_STORE_CTX_get_error(store)
+  var result = unsafe X509_STORE_CTX_get_error(store)
   if isTrusted {
-    state.verdict = .trusted
-    if !state.isServer { state.issuer = unsafe verifiedIssuer(store) }
-  } else if trust.trustsOnlyPins, state.verifyResult == X509_V_ERR_CERT_UNTRUSTED {
-    state.verdict = .untrusted(unsafe notPinned(store))
+    state.peerCheck.passed(issuer: state.isServer ? nil : unsafe verifiedIssuer(store))
+  } else if trust.trustsOnlyPins, result == X509_V_ERR_CERT_UNTRUSTED {
+    state.peerCheck.failed(result, unsafe notPinned(store))
   } else {
-    if state.verifyResult == X509_V_OK { state.verifyResult = X509_V_ERR_UNSPECIFIED }
-    let finding = unsafe VerificationFinding(store, state.verifyResult, trust)
-    state.verdict = .untrusted(finding.error(serverName: state.serverName))
+    if result == X509_V_OK { result = X509_V_ERR_UNSPECIFIED }
+    let finding = unsafe VerificationFinding(store, result, trust)
+    state.peerCheck.failed(result, finding.error(serverName: state.serverName))
   }
   OpenSSLErrors.clear()
 }

@@ -143,7 +143,7 @@ extension TLSTransport {
   }
 
   private func handshakeIsDone() {
-    if let state = engine?.state, state.peerToVerify != nil, state.verifierAnswer == nil { return askVerifier() }
+    if engine?.state.peerCheck.needsAnswer == true { return askVerifier() }
     open()
   }
 
@@ -157,7 +157,8 @@ extension TLSTransport {
   }
 
   private func askVerifier() {
-    guard let peer = engine?.state.peerToVerify, case .custom(let decide) = setup.context.configuration.verification
+    let verification = setup.context.configuration.verification
+    guard let peer = engine?.state.peerCheck.question, case .custom(let decide) = verification
     else { return fail(TLSError(.internalError, detail: "there is no closure to verify the peer")) }
     phase = .verifying
     handshake.verifierTask = Task.detached { [weak connection] in
@@ -175,7 +176,7 @@ extension TLSTransport {
   func verifierAnswered(_ answer: Result<Void, TLSError>) {
     guard phase == .verifying else { return }
     handshake.verifierTask = nil
-    engine?.state.verifierAnswer = answer
+    engine?.state.peerCheck.answer = answer
     phase = .handshaking
     switch answer {
     case .failure(let error) where engine?.isHandshakeComplete == true: fail(error)

@@ -50,7 +50,7 @@ import TestSupport
       switch end.handshake() {
       case .done: return (nil, end.session)
       case .failed(let error): return (error, nil)
-      case .asking(let peer): end.state.verifierAnswer = decide(peer)
+      case .asking(let peer): end.state.peerCheck.answer = decide(peer)
       case .waiting: break
       }
       ERR_clear_error()

@@ -163,7 +163,7 @@ struct RevocationCase: Sendable, CustomTestStringConvertible {
         return answer
       }
       if side == .server {
-        #expect(ends.server.state.peerToVerify?.verdict.error?.code == .revoked)
+        #expect(ends.server.state.peerCheck.question?.verdict.error?.code == .revoked)
       } else if case .failure = answer {
         #expect(failure?.code == .rejected && other?.alert == "certificate_revoked")
       } else {

@@ -44,7 +44,7 @@ final class EngineEnd {
     case .done:
       isUp = true
       engine.shrinkRings()
-    case .needsVerifier: engine.state.verifierAnswer = answer
+    case .needsVerifier: engine.state.peerCheck.answer = answer
     case .needsOutput: isStuck = !engine.hasOutput
     case .needsInput:
       if consumed == bytes.count { return false }

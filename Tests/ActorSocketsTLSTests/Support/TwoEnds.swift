@@ -88,7 +88,7 @@ import Testing
     if state.failure == nil {
       switch kind {
       case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .waiting
-      case SSL_ERROR_WANT_RETRY_VERIFY: if let question = state.peerToVerify { return .asking(question) }
+      case SSL_ERROR_WANT_RETRY_VERIFY: if let question = state.peerCheck.question { return .asking(question) }
       default: break
       }
     }
@@ -139,7 +139,7 @@ final class TwoEnds {
       let progress = client.handshake()
       let other = server.handshake()
       switch (progress, other) {
-      case (.asking(let peer), _): client.state.verifierAnswer = decide(peer)
+      case (.asking(let peer), _): client.state.peerCheck.answer = decide(peer)
       case (.done, .done): settle(); return (client.error, server.error)
       case (.failed, .failed): return (client.error, server.error)
       case (.failed, .done), (.done, .failed): settle(); return (client.error, server.error)
