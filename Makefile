@@ -48,49 +48,21 @@ TSAN_BUILD := --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 ASAN_BUILD := --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
 RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
 
+# The suites that targets select or leave out: folders, and tags, which Tests/TestSupport/Tags.swift explains.
 # Order and races depend on the optimiser, which removes hops between executors. The small modules run, too: an optimized module may lack
 # a symbol that another one needs, and only linking shows it.
 ORDER_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests \
   Tests/ActorSocketsTests/Order Tests/ActorSocketsTests/Races Tests/ActorSocketsTests/Conformance
-# The suites of simulations, and of the simulated network.
-SIMULATION_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation \
-  Tests/SockcatTests/Examples/RegisterTests.swift
-# The suites whose tests also run in simulations, and on reactors with faults.
-SIMULATED_SUITES := Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/UDP \
-  Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift
+SIMULATION_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation .simulation
+SIMULATED_SUITES := Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/UDP .simulated
 TRACE_SUITE := Tests/ActorSocketsTests/Simulation/TraceRepetitionTests.swift
-# Tests with other programs. Their results do not depend on the build. They run the programs with Foundation's Process, which
-# leaks memory itself.
+# Tests with other programs. Their results do not depend on the build. They run the programs with Foundation's Process, as those with the
+# tag .foundation.
 PROGRAM_SUITES := Tests/SockcatTests Tests/ActorSocketsTLSTests/Peers Tests/ActorSocketsTLSTests/Matrix
-# Other suites that run programs with it, and one that uses its regular expressions, which leak as well.
-FOUNDATION_SUITES := Tests/SourceRulesTests Tests/SocketSystemTests/OverdueTests.swift Tests/ActorSocketsTLSTests/FilePipeTests.swift
-# The suites with hosts that crash, and with simulations that end before their tasks. Such tasks never end, so their memory is never freed.
-CRASH_SUITES := Tests/ActorSocketsTests/Network Tests/ActorSocketsTests/Simulation/ChaosTests.swift \
-  Tests/ActorSocketsTests/Simulation/LeftoverTests.swift Tests/ActorSocketsTests/Simulation/SimulatedClockTests.swift
-# The suites that use one thread only, besides those in pure-suites.txt. A simulated program runs on one thread; the other suites of
-# simulations begin, cancel and end them from other threads. The boundaries of limits take the ways of other suites, with large numbers.
-SINGLE_SUITES := Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTLSTests/CertificateTests.swift \
-  Tests/ActorSocketsTLSTests/IdentityTests.swift Tests/ActorSocketsTests/Simulation/ChaosTests.swift \
-  Tests/ActorSocketsTests/Network/KernelComparisonTests.swift Tests/ActorSocketsTests/Network/PassingSimulationTests.swift \
-  Tests/ActorSocketsTests/Network/QueueModelTests.swift Tests/ActorSocketsTests/Network/ReadHistoryTests.swift \
-  Tests/ActorSocketsTests/Network/TCPMachineModelTests.swift Tests/ActorSocketsTests/Network/WriteHistoryTests.swift \
-  Tests/ActorSocketsTests/Limits/LimitBoundaryTests.swift Tests/ActorSocketsTLSTests/TLSLimitBoundaryTests.swift \
-  Tests/ActorSocketsTests/Queues/ReadQueueLookaheadTests.swift Tests/ActorSocketsTests/Simulation/LivelockTests.swift
-# The suites that take long because they do one thing very often: what they find is wrong bytes, or memory that grows. The data races on
-# these ways are found by suites that do it less often.
-REPEATING_SUITES := Tests/ActorSocketsTests/Races/ManyOperationsTests.swift Tests/ActorSocketsTLSTests/HalfOpenTests.swift
-# The runtime's backtraces, which do not work with a sanitizer's runtime in the process.
-BACKTRACE_SUITES := Tests/ActorSocketsTests/Signals/BacktraceTests.swift
-# The suites that reach code with manual memory management.
+FOUNDATION_SUITES := Tests/SourceRulesTests .foundation
+CRASH_SUITES := Tests/ActorSocketsTests/Network .crashes
 MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSocketsTLSTests/Engine Tests/ActorSocketsTests/UDP \
-  Tests/ActorSocketsTests/Conformance Tests/ActorSocketsTests/TCP/DescriptorPassingTests.swift \
-  Tests/ActorSocketsTests/TCP/DescriptorTests.swift Tests/ActorSocketsTests/TCP/AdoptTests.swift \
-  Tests/ActorSocketsTests/TCP/PeerCredentialsTests.swift Tests/ActorSocketsTests/TCP/TCPInfoTests.swift \
-  Tests/ActorSocketsTests/TCP/PacketCaptureTests.swift \
-  Tests/ActorSocketsTests/TCP/HostLookupsTests.swift Tests/ActorSocketsTests/TCP/UnixListenerTests.swift \
-  Tests/ActorSocketsTests/Races/CloseRaceTests.swift Tests/ActorSocketsTests/Races/MixedWriteTests.swift \
-  Tests/ActorSocketsTLSTests/CertificateTests.swift Tests/ActorSocketsTLSTests/IdentityTests.swift \
-  Tests/ActorSocketsTLSTests/HandshakeTests.swift Tests/ActorSocketsTLSTests/ResumptionTests.swift
+  Tests/ActorSocketsTests/Conformance .manualMemory
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
 .PHONY: build-setup docs-setup test-setup example-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks installation snippets
@@ -133,7 +105,7 @@ optimised: test-setup ## Order, races and conformance, built for release
 
 thread-sanitizer: test-setup ## Everything with threads under the thread sanitizer
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(TSAN) $(TEST) --split --lean --threads \
-	  --not-in "$(PROGRAM_SUITES) $(SINGLE_SUITES) $(REPEATING_SUITES) $(BACKTRACE_SUITES) Tests/SourceRulesTests" $(TSAN_BUILD)
+	  --not-in "$(PROGRAM_SUITES) Tests/ActorSocketsTLSTests/Engine Tests/SourceRulesTests .singleThread .repeats .backtraces" $(TSAN_BUILD)
 
 address-sanitizer: test-setup ## Everything with manual memory under the address sanitizer, leaks included
 	ACTORSOCKETS_ROUNDS=$(SANITIZER_ROUNDS) $(ASAN) $(TEST) --lean --in "$(MEMORY_SUITES)" --not-in "$(FOUNDATION_SUITES)" $(ASAN_BUILD)
@@ -159,10 +131,10 @@ nightly-plain: test-setup ## The whole test suite with -D ACTORSOCKETS_PLAIN, wh
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TEST) --scratch-path .build/plain -Xswiftc -DACTORSOCKETS_PLAIN $(STRICT)
 
 nightly-thread-sanitizer: test-setup ## The whole test suite under the thread sanitizer
-	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TSAN) $(TEST) --not-in "$(BACKTRACE_SUITES)" $(TSAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(TSAN) $(TEST) --not-in ".backtraces" $(TSAN_BUILD)
 
 nightly-address-sanitizer: test-setup ## The whole test suite under the address sanitizer
-	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(ASAN) $(TEST) --not-in "$(PROGRAM_SUITES) $(FOUNDATION_SUITES) $(CRASH_SUITES) $(BACKTRACE_SUITES)" $(ASAN_BUILD)
+	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(ASAN) $(TEST) --not-in "$(PROGRAM_SUITES) $(FOUNDATION_SUITES) $(CRASH_SUITES) .backtraces" $(ASAN_BUILD)
 	ACTORSOCKETS_ROUNDS=$(ROUNDS) $(PATIENCE) ASAN_OPTIONS=detect_leaks=0:$(ASAN_SUPPRESSIONS) \
 	  $(TEST) --in "$(PROGRAM_SUITES) $(FOUNDATION_SUITES) $(CRASH_SUITES)" $(ASAN_BUILD)
 

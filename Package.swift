@@ -69,7 +69,7 @@ let package = Package(
         "ActorSockets", "ActorSocketsTLS", "ActorSocketsTesting", "COpenSSL", "EpollReactor", "SocketSystem",
         "TestSupport",
       ])
-    + tests("SourceRulesTests", exclude: ["CocoaAsyncSocketSymbols.txt"])
+    + tests("SourceRulesTests", dependencies: ["TestSupport"], exclude: ["CocoaAsyncSocketSymbols.txt"])
     + tests(
       "SockcatTests",
       dependencies: ["sockcat", "ActorSockets", "ActorSocketsTLS", "ActorSocketsTesting", "TestSupport"])

@@ -4,7 +4,7 @@ import Testing
 @testable import ActorSocketsTLS
 
 /// What a certificate says of itself, beside what the `openssl` command says.
-@Suite struct CertificateTests {
+@Suite(.tags(.singleThread, .manualMemory)) struct CertificateTests {
   @Test func `Its fields are those that OpenSSL's command shows`() throws {
     let folder = try CertificateFolder()
     let authority = try Authority(in: folder, "root")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-@Suite struct FilePipeTests {
+@Suite(.tags(.foundation)) struct FilePipeTests {
   private let folder: CertificateFolder
   private let identity: TLSIdentity
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-@Suite struct HandshakeTests {
+@Suite(.tags(.manualMemory)) struct HandshakeTests {
   @Test(arguments: TLSVersion.both)
   func `A certificate that is trusted makes a connection, which can be asked what it is`(version: TLSVersion) throws {
     let ends = try TwoEnds.up(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-@Suite struct IdentityTests {
+@Suite(.tags(.singleThread, .manualMemory)) struct IdentityTests {
   /// Files that are made once for all tests here, and are only read.
   private static let files = Result {
     let folder = try CertificateFolder(isShared: true)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-@Suite struct ResumptionTests {
+@Suite(.tags(.manualMemory)) struct ResumptionTests {
   private func connect(
     _ client: TLSContext, _ server: TLSContext, _ name: String = "example.org",
     decide: (TLSPeer) -> Result<Void, TLSError> = { _ in .success(()) }

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
 
-@Suite struct ServerNameTests {
+@Suite(.tags(.pure)) struct ServerNameTests {
   @Test(arguments: [
     ("example.org", "example.org"), ("EXAMPLE.Org", "example.org"), ("example.org.", "example.org"),
     ("localhost", "localhost"), ("a_b.example", "a_b.example"), ("xn--bcher-kva.example", "xn--bcher-kva.example"),

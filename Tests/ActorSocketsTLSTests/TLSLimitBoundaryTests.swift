@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// The limits of TLS on the page hold: exactly the limit is accepted, and one more is not. The other rows are tried in ActorSocketsTests.
-@Suite struct TLSLimitBoundaryTests {
+@Suite(.tags(.singleThread)) struct TLSLimitBoundaryTests {
   @Test(arguments: TLSLimitBoundaries.all)
   func `Exactly the limit is accepted, and one more is not`(boundary: LimitBoundary) async throws {
     try await within("both are tried", seconds: 180) {

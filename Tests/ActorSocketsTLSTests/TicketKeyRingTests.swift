@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
 
-@Suite struct TicketKeyRingTests {
+@Suite(.tags(.pure)) struct TicketKeyRingTests {
   private static let second: Int64 = 1_000_000_000
 
   @Test func `A key seals for one lifetime and opens for two`() throws {

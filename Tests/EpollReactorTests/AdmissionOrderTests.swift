@@ -3,7 +3,7 @@ import Testing
 
 @testable import EpollReactor
 
-@Suite struct AdmissionOrderTests {
+@Suite(.tags(.pure)) struct AdmissionOrderTests {
   @Test func `A place is used once, and does not come back with the end of the queue`() {
     let order = AdmissionOrder()
     order.callWasQueued()

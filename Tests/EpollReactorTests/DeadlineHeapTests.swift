@@ -3,7 +3,7 @@ import Testing
 
 @testable import EpollReactor
 
-@Suite struct DeadlineHeapTests {
+@Suite(.tags(.pure)) struct DeadlineHeapTests {
   @Test func `Deadlines come in the order of their times, equal ones in the order of arming`() {
     var heap = DeadlineHeap<Int>()
     let times: [Int64] = [5, 1, 5, 3, .max, -4, 1, 5, .min, 1]

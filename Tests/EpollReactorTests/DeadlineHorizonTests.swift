@@ -3,7 +3,7 @@ import Testing
 
 @testable import EpollReactor
 
-@Suite struct DeadlineHorizonTests {
+@Suite(.tags(.pure)) struct DeadlineHorizonTests {
   /// A look, whose events are carried out.
   private func look(
     _ horizon: inout DeadlineHorizon, at time: Int64, _ count: Int = 256, isFull: Bool = true, of descriptors: Int

@@ -1,9 +1,10 @@
 import ActorSockets
+import TestSupport
 import Testing
 
 @testable import sockcat
 
-struct CommandTests {
+@Suite(.tags(.pure)) struct CommandTests {
   @Test func `A plain connect has no time limits`() throws {
     let command = try Command(parsing: ["connect", "example.com:80"])
     #expect(command == .connect(ConnectOptions(endpoint: .host("example.com", port: 80))))

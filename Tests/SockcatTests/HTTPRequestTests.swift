@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import sockcat
 
-struct HTTPRequestTests {
+@Suite(.tags(.pure)) struct HTTPRequestTests {
   private func parse(_ text: String) -> HTTPRequest.Outcome { HTTPRequest.parse(Array(text.utf8).span) }
 
   @Test func `A request is understood when its last byte is there, and not before`() {

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import SocketSystem
 
-@Suite struct FileBacklogTests {
+@Suite(.tags(.pure)) struct FileBacklogTests {
   private static let header: [UInt8] = [1, 2, 3, 4]
 
   private func backlog(buffer: Int = 1000, file: Int = 1000) -> FileBacklog {

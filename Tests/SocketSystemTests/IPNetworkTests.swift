@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import SocketSystem
 
-@Suite struct IPNetworkTests {
+@Suite(.tags(.pure)) struct IPNetworkTests {
   @Test(arguments: [
     ("10.0.0.0/8", "10.255.0.1", "11.0.0.0"), ("192.0.2.128/25", "192.0.2.200", "192.0.2.127"),
     ("192.0.2.1", "192.0.2.1", "192.0.2.2"),

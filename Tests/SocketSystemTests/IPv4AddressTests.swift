@@ -3,7 +3,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct IPv4AddressTests {
+@Suite(.tags(.pure)) struct IPv4AddressTests {
   @Test(
     arguments: [
       ("0.0.0.0", 0), ("127.0.0.1", 0x7f00_0001), ("192.0.2.1", 0xc000_0201), ("255.255.255.255", 0xffff_ffff),

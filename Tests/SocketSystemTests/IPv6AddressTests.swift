@@ -3,7 +3,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct IPv6AddressTests {
+@Suite(.tags(.pure)) struct IPv6AddressTests {
   @Test(arguments: [
     // RFC 4291, section 2.2.
     ("ABCD:EF01:2345:6789:ABCD:EF01:2345:6789", "abcd:ef01:2345:6789:abcd:ef01:2345:6789"),

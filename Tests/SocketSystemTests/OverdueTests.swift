@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What a test says whose call does not return in time.
-@Suite struct OverdueTests {
+@Suite(.tags(.foundation)) struct OverdueTests {
   /// Set in the process that the first test starts.
   private static let isOverdue = ProcessInfo.processInfo.environment["ACTORSOCKETS_OVERDUE"] != nil
 

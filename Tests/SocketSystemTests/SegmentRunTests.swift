@@ -2,7 +2,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct SegmentRunTests {
+@Suite(.tags(.pure)) struct SegmentRunTests {
   @Test func `Datagrams of one length are a run, and a shorter one ends it`() throws {
     var run = try #require(SegmentRun(size: 100, limit: 1000))
     #expect([100, 100, 40, 40, 100].map { run.extend(by: $0) } == [true, true, true, false, false])

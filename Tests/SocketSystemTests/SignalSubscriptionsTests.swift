@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import SocketSystem
 
-@Suite struct SignalSubscriptionsTests {
+@Suite(.tags(.pure)) struct SignalSubscriptionsTests {
   /// The machine, and the counts that the handlers would have.
   private struct Scene {
     var machine = SignalSubscriptions<String>()

@@ -3,7 +3,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct SocketAddressTests {
+@Suite(.tags(.pure)) struct SocketAddressTests {
   static let texts = [
     "0.0.0.0:0", "1.2.3.4:80", "255.255.255.255:65535", "[::]:0", "[::1]:80", "[2001:db8::1]:443", "[fe80::1%lo]:22",
     "[fe80::1%4294967295]:22", "[::ffff:1.2.3.4]:80", "unix:", "unix:/run/a b.sock", "unix:relative", "unix:./@odd",

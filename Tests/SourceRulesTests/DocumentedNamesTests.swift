@@ -1,7 +1,8 @@
+import TestSupport
 import Testing
 
 /// The pages for maintainers name only what exists. So they cannot describe code that has changed or gone without a failed test.
-@Suite struct DocumentedNamesTests {
+@Suite(.tags(.pure)) struct DocumentedNamesTests {
   private static let names = SourceNames(SourceFile.sources + SourceFile.tests)
 
   /// For each page, the quoted texts that are no names of the sources.
@@ -50,7 +51,7 @@ import Testing
   }
 }
 
-@Suite struct DocumentationPageTests {
+@Suite(.tags(.pure)) struct DocumentationPageTests {
   private let names = SourceNames([
     SourceFile(path: "Sources/A/Car.swift", text: "struct Car { func drive(to place: Int) {} } // Boat"),
     SourceFile(path: "Sources/B/Wheel.swift", text: "struct Wheel { let spokes = 1; let text = \"Boat\" }"),

@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The licence of the repository is in one place, and nothing in the tree is under another one: no file but `LICENSE` and `NOTICE` has the
 /// words of a licence, or says who has the rights to it.
-@Suite struct LicenceTests {
+@Suite(.tags(.pure)) struct LicenceTests {
   /// This file has the words in its tests.
   private static let allowed = ["LICENSE", "NOTICE", "Tests/SourceRulesTests/LicenceTests.swift"]
 

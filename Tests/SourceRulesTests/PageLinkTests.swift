@@ -1,7 +1,8 @@
+import TestSupport
 import Testing
 
 /// The pages lead to what exists. Links to symbols and between articles are checked by DocC.
-@Suite struct PageLinkTests {
+@Suite(.tags(.pure)) struct PageLinkTests {
   @Test(arguments: SourceFile.pages.indices)
   func `Each link leads to a file, and to a heading in it`(index: Int) throws {
     let (path, text) = SourceFile.pages[index]

@@ -1,7 +1,8 @@
+import TestSupport
 import Testing
 
 /// The words of the project are plain: no comment, name of a test or page has a phrase that always hides a better one.
-@Suite struct PlainWordsTests {
+@Suite(.tags(.pure)) struct PlainWordsTests {
   @Test(arguments: SourceFile.sources + SourceFile.tests + SourceFile.examples)
   func `Comments and names of tests are in plain words`(file: SourceFile) {
     for violation in file.prose.flatMap(\.unwanted) { violation.record(in: file.path) }

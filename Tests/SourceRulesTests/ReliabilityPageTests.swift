@@ -1,7 +1,8 @@
 import Foundation
+import TestSupport
 import Testing
 
-@Suite struct ReliabilityPageTests {
+@Suite(.tags(.pure)) struct ReliabilityPageTests {
   @Test func `Each fault on the page has its tests, or the words not shown`() throws {
     let text = try #require(SourceFile.text(of: "Docs/Reliability.md"))
     let page = ReliabilityPage(path: "Docs/Reliability.md", text: text)

@@ -105,11 +105,6 @@ extension SourceFile {
   static let root =
     URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-  static let pureSuites: [String] = {
-    let text = try? String(contentsOf: root.appending(path: "Tests/Tools/pure-suites.txt"), encoding: .utf8)
-    return (text ?? "").split(separator: "\n").map(String.init).filter { !$0.hasPrefix("#") }
-  }()
-
   var absolutePath: String { Self.absolutePath(of: path) }
 
   static func absolutePath(of path: String) -> String { root.appending(path: path).path(percentEncoded: false) }

@@ -1,6 +1,7 @@
+import TestSupport
 import Testing
 
-@Suite struct SourceRuleTests {
+@Suite(.tags(.pure)) struct SourceRuleTests {
   @Test func `Comments and strings are no code`() {
     let file = SourceFile(
       path: "A.swift",

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 /// The rules that no compiler checks, for the sources as they are. Whoever needs an exception puts it into the list,
 /// with its reason.
-@Suite struct SourceRulesTests {
+@Suite(.tags(.pure)) struct SourceRulesTests {
   @Test func `There are sources to check`() {
     #expect(SourceFile.libraries.contains { $0.path == "Sources/EpollReactor/Reactor.swift" })
     #expect(SourceFile.tests.contains { $0.absolutePath == #filePath })

@@ -1,10 +1,19 @@
+import TestSupport
 import Testing
 
 /// The rules that test.sh relies on when it selects suites.
-@Suite struct SuiteListTests {
-  private struct PlacedSuite {
+@Suite(.tags(.pure)) struct SuiteListTests {
+  private struct PlacedSuite: Sendable, CustomStringConvertible {
     let name: String
     let file: SourceFile
+    /// The line that declares it.
+    let declaration: String
+    var description: String { name }
+
+    func has(_ tag: String) -> Bool {
+      declaration.firstMatch(of: /^@Suite\(.*\.tags\(([^)]*)\)/).map { $0.1.split(separator: ", ").contains(".\(tag)") }
+        ?? false
+    }
   }
 
   /// What a suite must not use if its tests run in parallel.
@@ -18,7 +27,7 @@ import Testing
   private static let suites = SourceFile.tests.flatMap { file in
     file.lines.filter { $0.code.contains("Tests") }.compactMap { line in
       line.code.firstMatch(of: /\b(?:struct|class|actor) (\w+Tests)\b/).map {
-        PlacedSuite(name: String($0.1), file: file)
+        PlacedSuite(name: String($0.1), file: file, declaration: line.code)
       }
     }
   }
@@ -36,6 +45,15 @@ import Testing
     }
   }
 
+  @Test func `A tag stands in the line that declares a suite`() {
+    for file in SourceFile.tests where file.target != "TestSupport" {
+      for line in file.lines where line.code.contains(".tags(") && !line.code.contains(/(struct|class|actor) \w+Tests/)
+      {
+        Issue.record("\(file.path): test.sh does not find this tag: \(line.code)")
+      }
+    }
+  }
+
   @Test func `A suite that starts programs with Foundation is in a list of those whose leaks are not reported`() throws
   {
     let makefile = try #require(SourceFile.text(of: "Makefile"))
@@ -49,20 +67,20 @@ import Testing
       let isLeaky = suite.file.lines.contains { line in
         ["Program(", "Process()", "NSRegularExpression("].contains { line.code.contains($0) }
       }
-      let isListed = listed.contains { "\(suite.file.path)/".hasPrefix("\($0)/") }
+      let isListed = listed.contains {
+        $0.hasPrefix(".") ? suite.has(String($0.dropFirst())) : "\(suite.file.path)/".hasPrefix("\($0)/")
+      }
       #expect(!isLeaky || isListed, "\(suite.file.path) starts a program with Foundation's Process")
     }
   }
 
-  @Test(arguments: SourceFile.pureSuites)
-  func `A suite that runs in parallel shares nothing with others`(name: String) throws {
-    let parts = name.split(separator: ".").map(String.init)
-    let found = Self.suites.filter { $0.file.target == parts.first && $0.name == parts.last }
-    #expect(found.count == 1, "\(name) is in \(found.count) files")
-    let file = try #require(found.first?.file)
+  @Test(arguments: suites.filter { $0.has("pure") })
+  private func `A suite that runs in parallel shares nothing with others`(suite: PlacedSuite) {
     for words in Self.shared {
-      let lines = file.lines.indices.filter { file.lines[$0].has(words) }.map { $0 + 1 }
-      #expect(lines.isEmpty, "\(file.path) uses \(words) in lines \(lines), so it must not be in pure-suites.txt")
+      let lines = suite.file.lines.indices.filter { suite.file.lines[$0].has(words) }.map { $0 + 1 }
+      #expect(lines.isEmpty, "\(suite.file.path) uses \(words) in lines \(lines), so it must not have the tag .pure")
     }
   }
+
+  @Test func `There are suites that run in parallel`() { #expect(Self.suites.count { $0.has("pure") } > 50) }
 }

@@ -1,8 +1,9 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The page about errors explains each code that the libraries have, and no other.
-@Suite struct TroubleshootingTests {
+@Suite(.tags(.pure)) struct TroubleshootingTests {
   private static let page = "Docs/ActorSockets.docc/Troubleshooting.md"
 
   @Test func `Every code of an error is explained, and no code that does not exist`() throws {

@@ -1,7 +1,8 @@
+import TestSupport
 import Testing
 
 /// sockcat, the changelog and the page about compatibility have one version, and say the same about whether it is released.
-@Suite struct VersionTests {
+@Suite(.tags(.pure)) struct VersionTests {
   @Test func `The newest version of the changelog is that of sockcat and of the pages`() throws {
     let program = try #require(SourceFile.text(of: "Sources/sockcat/CommandLine/SockcatCommand.swift"))
     let version = try #require(Self.version(ofProgram: program))

@@ -8,12 +8,13 @@
 # A call that returns neither in time nor when it is cancelled ends the process of the tests (see `within`), as a trap and a sanitizer do.
 # Then another process runs the suites that have not run yet. The rest of the suite that was cut off does not run.
 #
-#   --split            builds the tests, runs the suites of pure-suites.txt in parallel, and then all others one test at a time, in two processes that
-#                      share the modules: most of these tests wait. Not with --in.
-#   --threads          leaves the suites out that have only one thread: those of pure-suites.txt, and those in files that never wait for
+#   --split            builds the tests, runs the suites with the tag .pure in parallel, and then all others one test at a time, in two processes
+#                      that share the modules: most of these tests wait. Not with --in.
+#   --threads          leaves the suites out that have only one thread: those with the tag .pure, and those in files that never wait for
 #                      anything and start nothing
-#   --in FOLDERS       runs only the suites in these files and folders, separated by spaces
-#   --not-in FOLDERS   leaves the suites in these files and folders out
+#   --in SUITES        runs only these suites: files, folders and tags (.manualMemory), separated by spaces. The tags are in
+#                      Tests/TestSupport/Tags.swift.
+#   --not-in SUITES    leaves these suites out
 #   --lean             does not build the files of suites that do not run. No other file may need what such a file declares.
 #
 # With CI=true a test that cannot run fails; otherwise it is skipped.
@@ -39,18 +40,35 @@ suites() {
   either "${names[@]}"
 }
 
+# tagged TAG: the lines of `declared` for each suite with this tag
+tagged() {
+  local lines
+  lines=$(grep --recursive --extended-regexp --include='*.swift' --with-filename \
+    "^@Suite[(].*[.]tags[(][^)]*[.]$1\b.*(struct|class|actor) [A-Za-z0-9]+Tests\b" Tests) ||
+    { echo "test.sh: no suite has the tag .$1" >&2; return 1; }
+  sed -E 's,^(Tests/([^/]+)/[^:]*):.*(struct|class|actor) ([A-Za-z0-9]+Tests)\b.*,\1:\2.\4,' <<<"$lines"
+}
+
+# files SUITES: these files and folders, and the files with suites that have these tags
+files() {
+  local part
+  for part in $1; do
+    if [[ $part == .* ]]; then tagged "${part#.}" | cut --delimiter=: --fields=1 || exit 1; else echo "$part"; fi
+  done | sort --unique | tr '\n' ' '
+}
+
 pure() {
-  local names
-  mapfile -t names < <(grep --invert-match '^#' Tests/Tools/pure-suites.txt | sed 's|[.]|[.]|; s|$|/|')
+  local suite names=()
+  while IFS=: read -r _ suite; do names+=("${suite%.*}[.]${suite#*.}/"); done < <(tagged pure)
   either "${names[@]}"
 }
 
-# without_threads: the files whose suites are all in pure-suites.txt, and those with suites that never wait for anything and start nothing
+# without_threads: the files whose suites all have the tag .pure, and those with suites that never wait for anything and start nothing
 without_threads() {
   grep --recursive --files-without-match --word-regexp --extended-regexp 'await|Task|Thread|Reactor|Program|fork' \
     --include='*Tests.swift' Tests
   comm -23 <(declared Tests | cut --delimiter=: --fields=1 | sort --unique) \
-    <(declared Tests | awk -F: 'NR == FNR { pure[$0]; next } !($2 in pure) { print $1 }' Tests/Tools/pure-suites.txt - | sort --unique)
+    <(comm -23 <(declared Tests | sort --unique) <(tagged pure | sort --unique) | cut --delimiter=: --fields=1 | sort --unique)
 }
 
 # contains FOLDER PATH: whether the path is this folder, or in it
@@ -69,8 +87,12 @@ while true; do
       selection+=(--skip "^$(either "$(pure)" "$(suites "$single")")")
       left_out+=" $single"
       shift ;;
-    --in) chosen=$2; selection+=(--filter "^$(suites "$2")"); shift 2 ;;
-    --not-in) left_out+=" $2"; selection+=(--skip "^$(suites "$2")"); shift 2 ;;
+    --in) chosen=$(files "$2"); selection+=(--filter "^$(suites "$chosen")"); shift 2 ;;
+    --not-in)
+      excluded=$(files "$2")
+      left_out+=" $excluded"
+      selection+=(--skip "^$(suites "$excluded")")
+      shift 2 ;;
     *) break ;;
   esac
 done

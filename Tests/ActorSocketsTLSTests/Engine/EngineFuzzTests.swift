@@ -7,7 +7,7 @@ import Testing
 ///
 /// Whatever comes of it, it is a failure of that connection, or it goes on: nothing traps, nothing is asked for again and again,
 /// and no byte is shown that was not sent. How many there are: `ACTORSOCKETS_ROUNDS`, for all together.
-@Suite struct EngineFuzzTests {
+@Suite(.tags(.pure)) struct EngineFuzzTests {
   private static let rounds = wantedRounds ?? 1_600
 
   @Test(arguments: TLSVersion.both, Scenario.allCases)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSocketsTLS
 
-@Suite struct EngineGarbageTests {
+@Suite(.tags(.pure)) struct EngineGarbageTests {
   @Test(arguments: TLSVersion.both, Garbage.allCases)
   func `Garbage in place of a flight ends that side, and nothing else happens`(
     version: TLSVersion, garbage: Garbage

@@ -4,7 +4,7 @@ import Testing
 @testable import ActorSocketsTLS
 
 /// However the stream of bytes is cut, the same comes of it.
-@Suite struct EngineSplitTests {
+@Suite(.tags(.pure)) struct EngineSplitTests {
   /// Connects, sends each message both ways, and ends both ways. Checks that all of it arrives, in this order.
   private func talk(
     _ client: TLSContext, _ server: TLSContext, messages: [Int] = [1, 700], _ what: @autoclosure () -> String,

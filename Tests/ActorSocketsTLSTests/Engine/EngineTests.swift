@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTLS
 
-@Suite struct EngineTests {
+@Suite(.tags(.pure)) struct EngineTests {
   @Test(arguments: TLSVersion.both)
   func `Messages of any length arrive, in both directions at once`(version: TLSVersion) throws {
     let pair = try EnginePair.up(version)

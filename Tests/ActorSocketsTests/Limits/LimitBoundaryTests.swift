@@ -3,7 +3,7 @@ import Testing
 
 /// The limits of the page hold: exactly the limit is accepted, and one more is not; a time-out comes at its time and not before.
 /// `ProcessLimitTests` tries those that need a process of their own, and ActorSocketsTLSTests the rows about TLS.
-@Suite struct LimitBoundaryTests {
+@Suite(.tags(.singleThread)) struct LimitBoundaryTests {
   @Test(arguments: LimitBoundaries.all)
   func `Exactly the limit is accepted, and one more is not`(boundary: LimitBoundary) async throws {
     try await within("both are tried", seconds: 180) {

@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// The bytes in a socket's buffer.
-@Suite struct ByteStoreTests {
+@Suite(.tags(.pure)) struct ByteStoreTests {
   @Test func `It does what an array does`() {
     var random = SeededRandom(seed: 1)
     var (store, model) = (ByteStore(), [UInt8]())

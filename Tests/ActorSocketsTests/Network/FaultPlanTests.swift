@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-@Suite struct FaultPlanTests {
+@Suite(.tags(.pure)) struct FaultPlanTests {
   @Test func `Only calls that make a descriptor count until descriptors run out`() {
     var plan = FaultPlan([.emfile(after: 2)])
     #expect(plan.makeDescriptor(.socket) { 7 } == 7)

@@ -6,7 +6,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// What reports mean: `icmp_err_convert` and `icmpv6_err_convert` of Linux.
-@Suite struct ICMPReportTests {
+@Suite(.tags(.pure)) struct ICMPReportTests {
   private static let ipv4 = Flow(local: .ipv4(.loopback, port: 1), remote: .ipv4(.loopback, port: 2))
   private static let ipv6 = Flow(local: .ipv6(.loopback, port: 1), remote: .ipv6(.loopback, port: 2))
 

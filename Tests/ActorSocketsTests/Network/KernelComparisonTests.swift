@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// The simulated kernel answers as Linux does. `ACTORSOCKETS_SEEDS` sets the number of histories, up to 100,000.
-@Suite(.needsNamespaces) struct KernelComparisonTests {
+@Suite(.needsNamespaces, .tags(.singleThread)) struct KernelComparisonTests {
   @Test func `Random calls on TCP sockets have the same outcomes on Linux and in a simulation`() async throws {
     try await compare { SocketHistory(seed: $0) }
   }

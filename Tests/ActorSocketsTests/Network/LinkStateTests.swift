@@ -6,7 +6,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// What links do to packets.
-@Suite struct LinkStateTests {
+@Suite(.tags(.pure)) struct LinkStateTests {
   private static let millisecond: Int64 = 1_000_000
 
   /// Sends packets of a size over a link, one each millisecond.

@@ -7,7 +7,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// Descriptors that programs of a simulation pass through unix sockets.
-@Suite struct PassingSimulationTests {
+@Suite(.tags(.singleThread)) struct PassingSimulationTests {
   /// Makes a simulated host, and runs a body in it.
   private func withKernel(limit: Int = 1_000, _ body: (SimulatedNetwork, SimulatedKernel) throws -> Void) throws {
     let network = SimulatedNetwork(now: 0, seed: 1)

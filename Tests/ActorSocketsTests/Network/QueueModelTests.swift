@@ -6,7 +6,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct QueueModelTests {
+@Suite(.tags(.singleThread)) struct QueueModelTests {
   /// How the connection ends, while operations wait in both queues.
   enum Ending: UInt64, CaseIterable, Sendable {
     case allDone, localClose, localAbort, peerAbort

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Reads of every kind on one connection, which are cancelled and time out while the network delays and loses packets.
-@Suite struct ReadHistoryTests {
+@Suite(.tags(.singleThread)) struct ReadHistoryTests {
   /// What its caller has heard of a read.
   private enum Outcome: Sendable {
     case taken([UInt8])

@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// Two machines do what TCP promises, whatever happens to their segments.
-@Suite struct TCPMachineModelTests {
+@Suite(.tags(.singleThread, .pure)) struct TCPMachineModelTests {
   private static let seeds = TestSupport.seeds(1_000)
 
   /// Runs a pair of machines with each seed, and records the first problem.

@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// What a machine does, and at which times.
-@Suite struct TCPMachineTests {
+@Suite(.tags(.pure)) struct TCPMachineTests {
   private static let second = TCPMachine.second
   private static let millisecond = TCPMachine.second / 1_000
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Writes of every kind on one connection, which are cancelled and time out while the network delays and loses packets.
-@Suite struct WriteHistoryTests {
+@Suite(.tags(.singleThread)) struct WriteHistoryTests {
   /// What its caller has heard of a write.
   private enum Outcome: Sendable { case written, nothingSent, unknown }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct HTTPConnectPreambleTests {
+@Suite(.tags(.pure)) struct HTTPConnectPreambleTests {
   private func preamble(
     _ endpoint: Endpoint = .host("example.com", port: 443), _ credentials: Proxy.Credentials? = nil
   ) throws -> HTTPConnectPreamble {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct ProxyHeaderTests {
+@Suite(.tags(.pure)) struct ProxyHeaderTests {
   private static let client4 = SocketAddress("192.0.2.1:56324") ?? .ipv4(.any, port: 0)
   private static let server4 = SocketAddress("198.51.100.2:443") ?? .ipv4(.any, port: 0)
   private static let client6 = SocketAddress("[2001:db8::1]:56324") ?? .ipv4(.any, port: 0)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct SOCKS5PreambleTests {
+@Suite(.tags(.pure)) struct SOCKS5PreambleTests {
   private static let credentials = Proxy.Credentials(username: "me", password: "secret")
 
   private func preamble(

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct AcknowledgementsTests {
+@Suite(.tags(.pure)) struct AcknowledgementsTests {
   @Test func `Those leave whose bytes are acknowledged, in order, and none for later bytes`() {
     var queue = Acknowledgements<String>()
     queue.add(1, position: 10, "a")

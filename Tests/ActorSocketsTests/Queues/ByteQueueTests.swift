@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct ByteQueueTests {
+@Suite(.tags(.pure)) struct ByteQueueTests {
   private func bytes(_ queue: ByteQueue) -> [UInt8] { queue.withBytes { [UInt8](copying: $0) } }
 
   @Test func `An empty queue has nothing, and nothing can be taken from it again and again`() {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct FIFOTests {
+@Suite(.tags(.pure)) struct FIFOTests {
   private struct Numbered: Identified, Equatable { var id: UInt64 }
 
   /// The elements, one after the other.

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
 /// What all lanes have in common.
-@Suite struct LaneTests {
+@Suite(.tags(.pure)) struct LaneTests {
   private struct Numbers: LaneQueue {
     static var budget: Budget { Budget(operations: 2, bytes: 100) }
     var isRefusing = false

@@ -4,7 +4,7 @@ import Testing
 @testable import ActorSockets
 
 /// Batches bring what one read after the other would.
-@Suite struct ReadQueueBatchTests {
+@Suite(.tags(.pure)) struct ReadQueueBatchTests {
   private static let scripts: [(kind: ReadKind, stream: String)] = [
     (.line(.lf, maximumLength: 5), "a\nbc\r\n\nd\r"), (.line(.crlf, maximumLength: 5), "a\r\n\r\nb\nc\r\n"),
     (.line(.any, maximumLength: 4), "a\r\nb\rc\n\n\rd"), (.line(.any, maximumLength: 4), "\r\r\n\n\ra\r"),

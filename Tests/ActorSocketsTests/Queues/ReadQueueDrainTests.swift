@@ -4,7 +4,7 @@ import Testing
 @testable import ActorSockets
 
 /// Idle reads of a stream that drains.
-@Suite struct ReadQueueDrainTests {
+@Suite(.tags(.pure)) struct ReadQueueDrainTests {
   /// Kinds of reads, each with what ends it while the stream drains: nothing, `.endAll` only, or both.
   private static let kinds: [(kind: ReadKind, endsFramed: Bool, endsAll: Bool)] = [
     (.any(upTo: 10), false, true),

@@ -43,7 +43,7 @@ extension ReadDriver {
   }
 }
 
-@Suite struct ReadQueueLookaheadTests {
+@Suite(.tags(.singleThread)) struct ReadQueueLookaheadTests {
   private let executor = ReactorExecutor(Reactor())
 
   private static let kinds: [ReadKind] = [

@@ -230,7 +230,7 @@ private struct ReadPair {
   }
 }
 
-@Suite struct ReadQueueModelTests {
+@Suite(.tags(.pure)) struct ReadQueueModelTests {
   @Test(arguments: 1...20 as ClosedRange<UInt64>)
   func `Whatever happens, the queue does what its model does, and each read leaves once`(seed: UInt64) {
     for round in 0..<10 as Range<UInt64> {

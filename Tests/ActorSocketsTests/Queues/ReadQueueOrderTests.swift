@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct ReadQueueOrderTests {
+@Suite(.tags(.pure)) struct ReadQueueOrderTests {
   @Test func `Reads finish in the order of their calls, each begun once and only when the stream is open`() {
     var driver = ReadDriver(isOpen: false)
     for tag in 1...3 { driver.admit(.exactly(1), tag) }

@@ -66,7 +66,7 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
   }
 }
 
-@Suite struct ReadQueueSplitTests {
+@Suite(.tags(.pure)) struct ReadQueueSplitTests {
   static let delimited: [ReadScript] = ["a", "b", "ab", "aa", "aab", "aba", "abab", "aaab"].flatMap { text in
     ["aabaaabab", "ababababb", "aaaaaaab", "bbbabaaba"].map { stream in
       ReadScript("until \(text)", Array(repeating: .until(Delimiter(text.utf8), maximumLength: 7), count: 4), stream)

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
 /// How far the first read has come, after each event in each state.
-@Suite struct ReadQueueStateTests {
+@Suite(.tags(.pure)) struct ReadQueueStateTests {
   enum Event: CaseIterable {
     case step, byteAndStep, refusalAndStep, lendEarly, removal, endBorrow, endBorrowWaiting
   }

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct ReadQueueTests {
+@Suite(.tags(.pure)) struct ReadQueueTests {
   // MARK: Limits
 
   @Test(

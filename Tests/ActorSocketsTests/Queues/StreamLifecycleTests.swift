@@ -4,7 +4,7 @@ import Testing
 @testable import ActorSockets
 
 /// Every state with every event.
-@Suite struct StreamLifecycleTests {
+@Suite(.tags(.pure)) struct StreamLifecycleTests {
   typealias Actions = StreamLifecycle.Actions
 
   enum Event: CaseIterable {

@@ -61,7 +61,7 @@ private struct WriteModel {
   }
 }
 
-@Suite struct WriteQueueModelTests {
+@Suite(.tags(.pure)) struct WriteQueueModelTests {
   @Test(arguments: 1...20 as ClosedRange<UInt64>)
   func `Whatever happens, the queue does what its model does, and each write leaves once`(seed: UInt64) {
     for round in 0..<8 as Range<UInt64> {

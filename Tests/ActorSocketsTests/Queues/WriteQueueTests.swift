@@ -1,9 +1,10 @@
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct WriteQueueTests {
+@Suite(.tags(.pure)) struct WriteQueueTests {
   @Test func `Nothing is begun before the stream is open; then writes go out in the order of their calls`() {
     var driver = WriteDriver(isOpen: false)
     driver.admit("ab", 1)

@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite struct CloseRaceTests {
+@Suite(.tags(.manualMemory)) struct CloseRaceTests {
   enum Outcome: Hashable, Sendable, CaseIterable { case value, closed, buffered, cancelled }
 
   private static func run(_ rounds: Int, _ seed: UInt64) async throws -> Tally<Outcome> {

@@ -7,7 +7,7 @@ import Testing
 // Many operations of all kinds are queued at once, cancelled, taken back and timed out at random. Whatever becomes of each,
 // the bytes of those that succeeded, in the order of the calls, are the stream.
 
-@Suite struct ManyOperationsTests {
+@Suite(.tags(.repeats)) struct ManyOperationsTests {
   private static let seeds = Array(1...12 as ClosedRange<UInt64>)
 
   /// One operation under way.

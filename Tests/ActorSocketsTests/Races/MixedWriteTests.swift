@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Several tasks write into one connection in every way there is, while time and cancellation run against them.
-@Suite struct MixedWriteTests {
+@Suite(.tags(.manualMemory)) struct MixedWriteTests {
   enum Kind: CaseIterable, Sendable { case array, pieces, file, descriptor, pending, flushed }
 
   /// What the writers know of their records.

@@ -4,7 +4,7 @@ import Testing
 
 /// The backtraces of Swift's runtime, which another program prints. A sanitizer's runtime cannot be stopped for that: under the thread
 /// sanitizer, both it and the runtime fail their own checks.
-@Suite struct BacktraceTests {
+@Suite(.tags(.backtraces)) struct BacktraceTests {
   @Test(arguments: HandlerPlace.allCases)
   func `A trap in a handler prints its backtrace`(place: HandlerPlace) async throws {
     // The process that is started inherits it. To look the names up would take long.

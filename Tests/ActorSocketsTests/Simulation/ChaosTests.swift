@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// Faults that the seed decides.
-@Suite struct ChaosTests {
+@Suite(.tags(.singleThread, .crashes)) struct ChaosTests {
   /// All faults.
   private static var everything: Chaos {
     var chaos = Chaos()

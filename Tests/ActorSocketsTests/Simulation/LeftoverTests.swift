@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What `assertQuiet` says about what programs leave.
-@Suite struct LeftoverTests {
+@Suite(.tags(.crashes)) struct LeftoverTests {
   /// The leftovers of a body.
   private func leftovers(
     within time: Duration = .seconds(5), _ body: @escaping @Sendable (Simulation) async throws -> Void

@@ -2,7 +2,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-@Suite struct LivelockTests {
+@Suite(.tags(.singleThread)) struct LivelockTests {
   @Test func `Work that never moves time ends`() async throws {
     try await within("the simulation is over", seconds: 120) {
       let error = await #expect(throws: SimulationError.self) {

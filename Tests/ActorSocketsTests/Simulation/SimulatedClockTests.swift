@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// The clocks of hosts, and the time of day.
-@Suite struct SimulatedClockTests {
+@Suite(.tags(.crashes)) struct SimulatedClockTests {
   /// Runs a program in a simulation.
   private func simulate(
     timeOfDay: Duration? = nil, _ body: @escaping @Sendable (Simulation) async throws -> Void

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSocketsTesting
 
-@Suite struct SimulationTraceTests {
+@Suite(.tags(.pure)) struct SimulationTraceTests {
   @Test func `The last lines are kept in their order, and the hash counts all`() {
     var one = SimulationTrace()
     var other = SimulationTrace()

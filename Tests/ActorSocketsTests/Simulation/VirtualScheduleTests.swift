@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-@Suite struct VirtualScheduleTests {
+@Suite(.tags(.pure)) struct VirtualScheduleTests {
   private func schedule(seed: UInt64 = 0, isRandom: Bool = false) -> VirtualSchedule<Int> {
     VirtualSchedule(now: 100, seed: seed, isRandom: isRandom)
   }

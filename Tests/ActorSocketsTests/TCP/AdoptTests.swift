@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite(.endsInTime) struct AdoptTests {
+@Suite(.endsInTime, .tags(.manualMemory)) struct AdoptTests {
   @Test func `A connected socket of any family can be adopted`() async throws {
     let pairs = [
       try RawSocket.pair(on: .ipv4(.loopback, port: 0)), try RawSocket.pair(on: .ipv6(.loopback, port: 0)),

@@ -29,7 +29,7 @@ extension TCPConnection {
   }
 }
 
-@Suite(.conformance, .endsInTime) struct DescriptorPassingTests {
+@Suite(.conformance, .endsInTime, .tags(.manualMemory, .simulated)) struct DescriptorPassingTests {
   @Test func `The end of a pipe goes there, and the other one back`() async throws {
     let (client, server) = try await unixPair()
     let ends = try pipeEnds()

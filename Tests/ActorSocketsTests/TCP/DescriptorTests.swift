@@ -6,7 +6,7 @@ import Testing
 
 // Each runs in a process of its own, where no other test opens and closes descriptors.
 
-@Suite struct DescriptorTests {
+@Suite(.tags(.manualMemory)) struct DescriptorTests {
   @Test func `A thousand connections leave no descriptor behind`() async {
     await #expect(processExitsWith: .success) {
       try await expectNoDescriptors {

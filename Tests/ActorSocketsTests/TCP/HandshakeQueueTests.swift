@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct HandshakeQueueTests {
+@Suite(.tags(.pure)) struct HandshakeQueueTests {
   private struct Broken: Error {}
 
   private func connection(_ next: HandshakeQueue<UInt64>.Next) -> UInt64? {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite(.endsInTime) struct HostLookupsTests {
+@Suite(.endsInTime, .tags(.manualMemory)) struct HostLookupsTests {
   /// Blocks each look-up until the test answers it.
   private final class Names: Sendable {
     let begun = Notes<String>()

@@ -7,7 +7,7 @@ import Testing
 @testable import ActorSockets
 
 /// Captures of connections, read without other programs.
-@Suite(.endsInTime) struct PacketCaptureTests {
+@Suite(.endsInTime, .tags(.manualMemory)) struct PacketCaptureTests {
   private let folder = try? Folder()
 
   private func path(_ name: String = "capture") throws -> String { try #require(folder).file(name).path }

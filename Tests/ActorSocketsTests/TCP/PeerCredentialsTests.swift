@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite(.endsInTime) struct PeerCredentialsTests {
+@Suite(.endsInTime, .tags(.manualMemory)) struct PeerCredentialsTests {
   private let own = PeerCredentials(processID: getpid(), userID: geteuid(), groupID: getegid())
 
   @Test(arguments: ["", "@"])

@@ -5,7 +5,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite(.endsInTime) struct TCPInfoTests {
+@Suite(.endsInTime, .tags(.manualMemory)) struct TCPInfoTests {
   @Test(arguments: [Transport.tcpOverIPv4, .tcpOverIPv6])
   func `The kernel's numbers fit the bytes that were moved`(transport: Transport) async throws {
     let pair = try await transport.pair()

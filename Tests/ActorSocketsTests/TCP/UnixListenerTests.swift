@@ -4,7 +4,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-@Suite(.endsInTime) struct UnixListenerTests {
+@Suite(.endsInTime, .tags(.manualMemory)) struct UnixListenerTests {
   private let folder: SocketFolder
 
   init() throws { folder = try SocketFolder() }

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct EndpointLifecycleTests {
+@Suite(.tags(.pure)) struct EndpointLifecycleTests {
   private static let broken = SocketError(.system, operation: "receive")
 
   @Test func `An open endpoint admits operations`() {

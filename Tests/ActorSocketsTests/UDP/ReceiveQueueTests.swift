@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct ReceiveQueueTests {
+@Suite(.tags(.pure)) struct ReceiveQueueTests {
   private typealias Queue = ReceiveQueue<Int>
 
   /// Carries out what a queue of receives says; datagrams are taken from `kernel`, up to `batch` at a time.

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct SendLineTests {
+@Suite(.tags(.pure)) struct SendLineTests {
   private static let (a, b, c) = (address(1), address(2), address(3))
 
   private static func address(_ port: UInt16) -> SocketAddress { .ipv4(.loopback, port: port) }

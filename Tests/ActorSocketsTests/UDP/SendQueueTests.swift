@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct SendQueueTests {
+@Suite(.tags(.pure)) struct SendQueueTests {
   private static let somewhere = SocketAddress.ipv4(.loopback, port: 9)
 
   @Test func `Entries leave in order, whole, and each once`() {

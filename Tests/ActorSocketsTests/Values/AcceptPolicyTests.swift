@@ -1,9 +1,10 @@
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct AcceptPolicyTests {
+@Suite(.tags(.pure)) struct AcceptPolicyTests {
   @Test(arguments: [
     Errno.connectionAborted, Errno.protocolError, Errno.noProtocolOption, Errno.networkDown, Errno.networkUnreachable,
     Errno.hostDown, Errno.hostUnreachable, Errno.timedOut, Errno.connectionReset,

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct CapturedConversationTests {
+@Suite(.tags(.pure)) struct CapturedConversationTests {
   private static let ipv4 = (
     CapturedEnd(address: [127, 0, 0, 1], port: 40_000), CapturedEnd(address: [10, 0, 0, 9], port: 80)
   )

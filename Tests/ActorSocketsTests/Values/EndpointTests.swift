@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct EndpointTests {
+@Suite(.tags(.pure)) struct EndpointTests {
   @Test(
     arguments: [
       ("example.com:80", .host("example.com", port: 80)), ("1.2.3.4:0", .host("1.2.3.4", port: 0)),

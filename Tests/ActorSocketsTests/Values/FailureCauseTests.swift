@@ -1,9 +1,10 @@
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct FailureCauseTests {
+@Suite(.tags(.pure)) struct FailureCauseTests {
   private static let path = "/run/my/socket"
 
   /// The cause of a failure for user 1000, who may not use ports below 1024, if the path is a file of this kind.

@@ -7,7 +7,7 @@ import Testing
 // The cases of RFC 8305 in virtual time: what the resolver and the network do is given, and the attempts are noted with the
 // millisecond at which they begin.
 
-@Suite struct HappyEyeballsTests {
+@Suite(.tags(.pure)) struct HappyEyeballsTests {
   /// What the network does with an attempt, and after how many milliseconds.
   enum Fate: Sendable {
     case up(Int64), refused(Int64), unreachable(Int64), silence

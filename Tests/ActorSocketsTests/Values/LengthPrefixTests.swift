@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct LengthPrefixTests {
+@Suite(.tags(.pure)) struct LengthPrefixTests {
   @Test(
     arguments: [
       (.uint8, 200, [200]), (.uint16(.big), 0x1234, [0x12, 0x34]), (.uint16(.little), 0x1234, [0x34, 0x12]),

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct LookUpScheduleTests {
+@Suite(.tags(.pure)) struct LookUpScheduleTests {
   private static let millisecond: Int64 = 1_000_000
 
   private static func query(_ name: String, _ family: AddressFamily = .ipv4) -> HostQuery {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSockets
 
-@Suite struct PeerCountsTests {
+@Suite(.tags(.pure)) struct PeerCountsTests {
   private func address(_ text: String) throws -> SocketAddress { try SocketAddress(parsing: text) }
 
   @Test(arguments: [

@@ -1,9 +1,10 @@
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct SocketActivationTests {
+@Suite(.tags(.pure)) struct SocketActivationTests {
   private func read(_ pid: String?, _ count: String?, _ names: String?) throws -> SocketActivation {
     let variables = ["LISTEN_PID": pid, "LISTEN_FDS": count, "LISTEN_FDNAMES": names]
     return try SocketActivation(processID: 77) { variables[$0] ?? nil }

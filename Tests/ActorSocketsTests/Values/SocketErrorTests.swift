@@ -1,9 +1,10 @@
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct SocketErrorTests {
+@Suite(.tags(.pure)) struct SocketErrorTests {
   @Test(
     arguments: [
       (Errno.connectionReset, .connectionReset), (Errno.brokenPipe, .connectionReset),

@@ -1,9 +1,10 @@
 import SocketSystem
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct SourceAddressesTests {
+@Suite(.tags(.pure)) struct SourceAddressesTests {
   private static func parse(_ text: String) -> SocketAddress {
     if let ipv4 = IPv4Address(text) { return .ipv4(ipv4, port: 0) }
     guard let slash = text.firstIndex(of: "/"), var address = IPv6Address(String(text[..<slash])) else {

@@ -71,7 +71,7 @@ func breakThings(_ servers: [SimulatedHost], in simulation: Simulation) async th
 }
 
 /// The register of the article about distributed programs.
-@Suite struct RegisterTests {
+@Suite(.tags(.simulation)) struct RegisterTests {
   @Test func `Whatever breaks, the clients see one register`() async throws {
     try await Simulation.explore(seeds: 0..<200) { simulation in
       let history = try await useRegister(in: simulation, writesBack: true)

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import sockcat
 
-struct ManualTests {
+@Suite(.tags(.pure)) struct ManualTests {
   /// All options, with the commands that have them.
   private static let options = Manual.commands.flatMap { command in
     command.options.map { (command.text.name, $0) }

@@ -1,9 +1,10 @@
 import ActorSockets
+import TestSupport
 import Testing
 
 @testable import sockcat
 
-struct ProxyOptionTests {
+@Suite(.tags(.pure)) struct ProxyOptionTests {
   @Test func `A client may go through a proxy, try again and send a header`() throws {
     var expected = ConnectOptions(endpoint: .host("a", port: 1))
     expected.connecting = ConnectingOptions(

@@ -1,9 +1,10 @@
 import ActorSockets
+import TestSupport
 import Testing
 
 @testable import sockcat
 
-struct ProxyURLTests {
+@Suite(.tags(.pure)) struct ProxyURLTests {
   private static let endpoint = Endpoint.host("proxy.example", port: 1080)
 
   private func proxy(_ text: String, password: String? = nil) throws -> Proxy {

@@ -1,9 +1,10 @@
 import ActorSockets
+import TestSupport
 import Testing
 
 @testable import sockcat
 
-struct TLSCommandTests {
+@Suite(.tags(.pure)) struct TLSCommandTests {
   private func connectOptions(_ words: [String]) throws -> TLSOptions? {
     guard case .connect(let options) = try Command(parsing: ["connect"] + words) else { return nil }
     return options.tls

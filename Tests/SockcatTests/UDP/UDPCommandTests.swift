@@ -1,9 +1,10 @@
 import ActorSockets
+import TestSupport
 import Testing
 
 @testable import sockcat
 
-struct UDPCommandTests {
+@Suite(.tags(.pure)) struct UDPCommandTests {
   @Test func `Listening for datagrams takes groups, and where they end`() throws {
     var options = UDPListenOptions(endpoint: .port(9))
     #expect(try Command(parsing: ["udp-listen", ":9"]) == .udpListen(options))
