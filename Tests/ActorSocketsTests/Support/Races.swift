@@ -6,7 +6,6 @@ import TestSupport
 /// How many rounds each race has: `ACTORSOCKETS_ROUNDS`, 3,000 by default.
 let rounds = wantedRounds ?? 3000
 
-/// How long all rounds of a race may take.
 let secondsForRounds = 300 + rounds / 200
 
 /// A second thread, which does what the tasks of a race run against.
@@ -35,14 +34,12 @@ final class Opponent: Sendable {
     semaphore.signal()
   }
 
-  /// Returns when everything given before is done.
   func finish() async {
     await withCheckedContinuation { continuation in run([{ continuation.resume() }]) }
   }
 }
 
 extension [Opponent.Step] {
-  /// The steps, half of them behind a pause.
   func paused(upTo nanoseconds: Int64, using random: inout SeededRandom) -> [Opponent.Step] {
     map { step in
       let pause = Bool.random(using: &random) ? Int64.random(in: 0..<nanoseconds, using: &random) : 0
@@ -66,7 +63,6 @@ func begin<Value: Sendable>(
   }
 }
 
-/// How often a race came out in each way.
 struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
   private(set) var counts: [Outcome: Int] = [:]
 
@@ -76,7 +72,6 @@ struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
 
   var total: Int { counts.values.reduce(0, +) }
 
-  /// Returns the outcomes of these that occurred less often than `limit`.
   func outcomes(of outcomes: [Outcome], below limit: Int) -> [Outcome] {
     outcomes.filter { counts[$0, default: 0] < limit }
   }
@@ -95,7 +90,16 @@ struct Tally<Outcome: Hashable & Sendable>: Sendable, CustomStringConvertible {
 /// - Throws: A sentence that names the outcomes that occurred too rarely.
 func race<Outcome: Hashable & Sendable>(
   lanes: Int, rounds: Int = rounds, seed: UInt64, until outcomes: [Outcome],
-  extraSeconds: Int = 120 * patience,
+  extraSeconds: Int = 120 * patience, file: String = #fileID, line: Int = #line,
+  _ lane: @escaping @Sendable (_ rounds: Int, _ seed: UInt64) async throws -> Tally<Outcome>
+) async throws {
+  try await within("all rounds end", seconds: secondsForRounds, file: file, line: line) {
+    try await raceWithoutEnd(lanes, rounds, seed, outcomes, extraSeconds, lane)
+  }
+}
+
+private func raceWithoutEnd<Outcome: Hashable & Sendable>(
+  _ lanes: Int, _ rounds: Int, _ seed: UInt64, _ outcomes: [Outcome], _ extraSeconds: Int,
   _ lane: @escaping @Sendable (_ rounds: Int, _ seed: UInt64) async throws -> Tally<Outcome>
 ) async throws {
   var sum = Tally<Outcome>()

@@ -8,6 +8,7 @@ extension ReadKind {
     .exactly(9), .exactly(9, orEnd: true), .until("x", maximumLength: 9), .until("x", maximumLength: 9, orEnd: true),
     .line(.lf, maximumLength: 9), .line(.crlf, maximumLength: 9), .line(.any, maximumLength: 9),
     .message(.uint8, maximumLength: 200), .message(.uint64(.little), maximumLength: 200),
+    .batch(of: .line(.lf, maximumLength: 9)), .parsing(LineParser(), 9), .parsing(ConsumingLineParser(), 9),
   ]
 
   /// A read whose outcome does not depend on how the stream is cut.

@@ -1,6 +1,5 @@
 @testable import ActorSockets
 
-/// What became of a read, in a form that can be compared.
 enum ReadResult: Hashable {
   case bytes([UInt8])
   case batch([[UInt8]])
@@ -23,7 +22,6 @@ extension ReadResult: CustomStringConvertible {
   }
 }
 
-/// Drives a read queue as a stream does, and writes down what it says.
 struct ReadDriver {
   struct Finished: Hashable {
     var tag: Int
@@ -35,31 +33,27 @@ struct ReadDriver {
   }
 
   var queue = ReadQueue<Int>()
-  /// The tags in the order in which the queue said `.begin`.
   private(set) var begun: [Int] = []
   private(set) var finished: [Finished] = []
-  /// The errors of the reads that failed, by tag.
   private(set) var errors: [Int: SocketError] = [:]
   var ids: [Int: UInt64] = [:]
   /// The bytes that the first read wants, if the queue asks for any.
   private(set) var wanted: Int?
-  /// What the queue says it has for the first read.
   private(set) var have: Int?
-  /// The first read takes whatever arrives.
   private(set) var takesAny = false
   /// What a parser does to the queue while it looks at the bytes.
   var duringParse: ((inout ReadQueue<Int>) -> Void)?
-  /// The queue went on saying things without an end.
   private(set) var neverRests = false
 
-  init(isOpen: Bool = true) {
+  /// Admits reads with the tags 1, 2, …
+  init(isOpen: Bool = true, _ kinds: ReadKind...) {
     if isOpen { queue.open() }
+    for (index, kind) in kinds.enumerated() { admit(kind, index + 1) }
   }
 
   var results: [ReadResult] { finished.map(\.result) }
   var buffered: [UInt8] { queue.buffer.withBytes { [UInt8](copying: $0) } }
 
-  /// Calls `step` until there is nothing more to do.
   mutating func pump() {
     wanted = nil
     have = nil
@@ -78,19 +72,22 @@ struct ReadDriver {
       case .begin(_, let tag):
         begun.append(tag)
       case .finish(let entry, let result):
-        finished.append(Finished(entry.tag, ReadResult(result)))
-        if case .failure(let error) = result { errors[entry.tag] = error }
+        finish(entry.tag, result)
       case .parse(let entry, let parser, let isBatch):
         let bytes = buffered
         let outcome = parser.parse(bytes.span, isBatch ? ReadBuffer.largestBatch : nil, entry.parserState)
         duringParse?(&queue)
         guard let result = queue.endParse(entry, outcome) else { continue }
         entry.forgetParser()
-        finished.append(Finished(entry.tag, ReadResult(result)))
-        if case .failure(let error) = result { errors[entry.tag] = error }
+        finish(entry.tag, result)
       }
     }
     neverRests = true
+  }
+
+  private mutating func finish(_ tag: Int, _ result: Result<ReadOutcome, SocketError>) {
+    finished.append(Finished(tag, ReadResult(result)))
+    if case .failure(let error) = result { errors[tag] = error }
   }
 
   mutating func admit(_ kind: ReadKind, _ tag: Int, isEnqueued: Bool = false) {
@@ -130,6 +127,8 @@ struct ReadDriver {
     pump()
     return isRemoved
   }
+
+  mutating func lendEarly(_ tag: Int) -> Bool { ids[tag].map { queue.lendEarly($0) } ?? false }
 
   @discardableResult
   mutating func endBorrow(_ tag: Int, consumed: Int = 0, waitingForMoreThan seen: Int? = nil, failed: Bool = false)

@@ -3,7 +3,6 @@ import Testing
 
 @testable import ActorSockets
 
-/// Carries out what a queue of sends says, onto a list.
 struct SendDriver {
   var queue = SendQueue<Int>()
   /// The first byte of each datagram that was sent.
@@ -13,16 +12,12 @@ struct SendDriver {
 
   static let error = SocketError(.unreachable, operation: "send")
 
-  /// The destinations without room, and whether events announce room there.
   var full: Set<SocketAddress?> = []
   var isAnnounced = false
   var now: Int64 = 0
-  /// The number of attempts that found no room.
   var refusals = 0
-  /// The first byte of each reply that was dropped.
   var dropped: [UInt8] = []
 
-  /// The address of a name is known. Does what the endpoint does.
   mutating func found(_ address: SocketAddress, for id: UInt64) {
     guard var datagram = queue.datagram(ofName: id) else { return queue.resolve(id, .success([address])) }
     datagram.remoteAddress = address

@@ -19,9 +19,7 @@ struct WriteDriver {
   var ids: [Int: UInt64] = [:]
   private(set) var begun: [Int?] = []
   private(set) var finished: [Finished] = []
-  /// What the kernel took.
   private(set) var taken: [UInt8] = []
-  /// The descriptors that the kernel took, and how many bytes it had taken before.
   private(set) var passed: [(Int32, at: Int)] = []
   private(set) var sends = 0
   private(set) var isShutDown = false
@@ -29,18 +27,18 @@ struct WriteDriver {
   var maximumPieces = 64
   var maximumBytes = 262_144
 
-  init(isOpen: Bool = true) {
+  /// Admits writes with the tags 1, 2, …
+  init(isOpen: Bool = true, _ texts: String...) {
     if isOpen { queue.open() }
+    for (index, text) in texts.enumerated() { admit(text, index + 1) }
   }
 
-  /// The unsent bytes that the queue shows.
   var shown: [UInt8] {
     queue.withUnsent(maximumPieces: maximumPieces, maximumBytes: maximumBytes) { pieces, skipping in
       Array(pieces.joined().dropFirst(skipping))
     }
   }
 
-  /// The pieces that the queue shows.
   var shownPieces: [[UInt8]] {
     queue.withUnsent(maximumPieces: maximumPieces, maximumBytes: maximumBytes) { pieces, _ in Array(pieces) }
   }
