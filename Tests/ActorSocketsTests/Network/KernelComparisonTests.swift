@@ -3,23 +3,24 @@ import Testing
 
 /// The simulated kernel answers as Linux does. `ACTORSOCKETS_SEEDS` sets the number of histories, up to 100,000.
 @Suite(.needsNamespaces, .tags(.singleThread)) struct KernelComparisonTests {
-  @Test func `Random calls on TCP sockets have the same outcomes on Linux and in a simulation`() async throws {
-    try await compare { SocketHistory(seed: $0) }
-  }
+  enum Sockets: CaseIterable, Sendable { case tcp, udp, unix }
 
-  @Test func `Random calls on UDP sockets have the same outcomes on Linux and in a simulation`() async throws {
-    try await compare { DatagramHistory(seed: $0) }
-  }
-
-  @Test func `Random calls on unix sockets have the same outcomes on Linux and in a simulation`() async throws {
-    // In a namespace, the queues of datagram sockets have the usual length: net.unix.max_dgram_qlen.
+  @Test(arguments: Sockets.allCases)
+  func `Random calls on sockets have the same outcomes on Linux and in a simulation`(sockets: Sockets) async throws {
+    // In a namespace, the queues of unix datagram sockets have the usual length: net.unix.max_dgram_qlen.
     let folder = try SocketFolder()
     let path = folder.path
-    try await compare { UnixHistory(seed: $0, in: path) }
+    try await compare { seed in
+      switch sockets {
+      case .tcp: .tcp(seed: seed)
+      case .udp: .udp(seed: seed)
+      case .unix: .unix(seed: seed, in: path)
+      }
+    }
   }
 
   /// Compares the histories of many seeds, in a network that looks like that of a simulated host.
-  private func compare(_ history: @escaping @Sendable (UInt64) -> any ComparedHistory) async throws {
+  private func compare(_ history: @escaping @Sendable (UInt64) -> History) async throws {
     let count = seeds(2_000)
     // A network of their own for each thousand, so that connections in TIME_WAIT do not take all ports.
     var undecided = 0
@@ -31,7 +32,9 @@ import Testing
         "addr add 10.0.0.1/8 broadcast 10.255.255.255 dev eth0", "link set eth0 up", "route add 224.0.0.0/4 dev eth0",
       ] { try await network.ip(command) }
       try await network.receives(at: "fd00::1")
-      undecided += try await network.run { try compareWithLinux(first..<min(first + 1_000, count), history) }
+      undecided += try await network.run {
+        try (first..<min(first + 1_000, count)).count { try !history($0).compare() }
+      }
     }
     #expect(undecided * 100 <= count, "Linux did something else each time in \(undecided) histories")
   }

@@ -6,9 +6,7 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// Descriptors that programs of a simulation pass through unix sockets.
 @Suite(.tags(.singleThread)) struct PassingSimulationTests {
-  /// Makes a simulated host, and runs a body in it.
   private func withKernel(limit: Int = 1_000, _ body: (SimulatedNetwork, SimulatedKernel) throws -> Void) throws {
     let network = SimulatedNetwork(now: 0, seed: 1)
     let host = network.addHost("host")
@@ -17,7 +15,6 @@ import Testing
     try CurrentSystem.using(SystemHolder(network)) { try body(network, kernel) }
   }
 
-  /// Two connected unix sockets.
   private func pair() throws -> (one: Int32, other: Int32) {
     let ends = try socketEnds()
     return (ends.reading, ends.writing)
@@ -182,8 +179,9 @@ import Testing
     for seed in 0..<seeds(1_000) {
       var sockets: [Weak] = []
       try withKernel { network, kernel in
-        var run = UnixHistoryRun(UnixHistory(seed: seed, in: "/run"), HistorySockets(try makePoller()))
-        _ = run.outcomes { false }
+        let places = try HistorySockets()
+        defer { withExtendedLifetime(places) {} }
+        _ = History.unix(seed: seed, in: "/run").outcomes(places)
         for case .socket(let socket)? in kernel.files { sockets.append(Weak(socket: socket)) }
         sockets += kernel.passing.inFlight.map { Weak(socket: $0) }
         if isPower { network.stop(0) } else { network.closeAll(of: 0) }
@@ -205,109 +203,100 @@ import Testing
 
   @Test(arguments: 0..<20 as Range<UInt64>)
   func `A program hands its connections to another one, which answers`(seed: UInt64) async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation(seed: seed, order: .random)
-      try await simulation.run {
-        simulation.defaultLink = NetworkLink(latency: .uniform(.milliseconds(1), .milliseconds(20)), loss: 0.1)
-        let server = simulation.host("server")
-        let listener = try await server.run {
-          try TCPListener.bind(to: .unix(path: Self.path), configuration: Self.configuration())
-        }
-        async let worker: Void = server.run {
-          let source = try await listener.accept()
-          for number in 0..<5 as Range<UInt8> {
-            try #require(try await source.read(exactly: 1) == [number])
-            guard let descriptor = await source.takeDescriptor() else { Issue.record("nothing was passed"); return }
-            let connection = try TCPConnection.adopt(fileDescriptor: descriptor.release())
-            try await connection.write(connection.read(until: .lf))
-            await connection.close()
-          }
-          #expect(try await source.read() == nil)
-          await source.close()
-          await listener.close()
-        }
-        let port = try await server.run { try TCPListener.bind(to: .port(80)) }
-        async let acceptor = server.run {
-          let target = try await TCPConnection.connect(to: .unix(path: Self.path))
-          var kept: [TCPConnection] = []
-          for number in 0..<5 as Range<UInt8> {
-            let connection = try await port.accept()
-            kept.append(connection)
-            let duplicate = try await connection.withFileDescriptor { try OwnedDescriptor(duplicating: $0).release() }
-            try await target.write([number], passing: OwnedDescriptor(owning: duplicate))
-          }
-          await target.close()
-          await port.close()
-          return kept
-        }
-        for number in 0..<5 {
-          try await simulation.host("client").run {
-            let connection = try await TCPConnection.connect(to: .host("server", port: 80))
-            try await connection.write(utf8: "line \(number)\n")
-            try #require(try await connection.read(until: .lf) == Array("line \(number)\n".utf8))
-            await connection.close()
-          }
-        }
-        try await worker
-        // Its own descriptors of the connections are open until now.
-        for connection in try await acceptor { await connection.close() }
-        try await simulation.assertQuiet(within: .seconds(100))
+    try await simulated(Simulation(seed: seed, order: .random)) { simulation in
+      simulation.defaultLink = NetworkLink(latency: .uniform(.milliseconds(1), .milliseconds(20)), loss: 0.1)
+      let server = simulation.host("server")
+      let listener = try await server.run {
+        try TCPListener.bind(to: .unix(path: Self.path), configuration: Self.configuration())
       }
+      async let worker: Void = server.run {
+        let source = try await listener.accept()
+        for number in 0..<5 as Range<UInt8> {
+          try #require(try await source.read(exactly: 1) == [number])
+          guard let descriptor = await source.takeDescriptor() else { Issue.record("nothing was passed"); return }
+          let connection = try TCPConnection.adopt(fileDescriptor: descriptor.release())
+          try await connection.write(connection.read(until: .lf))
+          await connection.close()
+        }
+        #expect(try await source.read() == nil)
+        await source.close()
+        await listener.close()
+      }
+      let port = try await server.run { try TCPListener.bind(to: .port(80)) }
+      async let acceptor = server.run {
+        let target = try await TCPConnection.connect(to: .unix(path: Self.path))
+        var kept: [TCPConnection] = []
+        for number in 0..<5 as Range<UInt8> {
+          let connection = try await port.accept()
+          kept.append(connection)
+          let duplicate = try await connection.withFileDescriptor { try OwnedDescriptor(duplicating: $0).release() }
+          try await target.write([number], passing: OwnedDescriptor(owning: duplicate))
+        }
+        await target.close()
+        await port.close()
+        return kept
+      }
+      for number in 0..<5 {
+        try await simulation.host("client").run {
+          let connection = try await TCPConnection.connect(to: .host("server", port: 80))
+          try await connection.write(utf8: "line \(number)\n")
+          try #require(try await connection.read(until: .lf) == Array("line \(number)\n".utf8))
+          await connection.close()
+        }
+      }
+      try await worker
+      // Its own descriptors of the connections are open until now.
+      for connection in try await acceptor { await connection.close() }
+      try await simulation.assertQuiet(within: .seconds(100))
     }
   }
 
   @Test func `A socket that was passed and not received is left over, once`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let listener = try TCPListener.bind(to: .unix(path: "@a"), configuration: Self.configuration())
-        let client = try await TCPConnection.connect(to: .unix(path: "@a"))
-        let server = try await listener.accept()
-        await listener.close()
-        let passed = try OwnedDescriptor.datagramSocket(family: SocketKind.unix)
-        try passed.socket.bind(to: .unix(UnixPath(parsing: "@passed")))
-        let number = passed.release()
-        let socket = try await client.withFileDescriptor { $0 }
-        for _ in 0..<2 {
-          let kept = OwnedDescriptor(owning: number)
-          _ = BorrowedDescriptor(socket).send([1].span, passing: kept)
-          _ = kept.release()
-        }
-        let error = await #expect(throws: SimulationError.self) { try await simulation.assertQuiet() }
-        #expect(error?.waiting.filter { $0.contains("@passed") }.map { $0.contains("is not closed") } == [true])
-        _ = OwnedDescriptor(owning: number)
-        let later = await #expect(throws: SimulationError.self) { try await simulation.assertQuiet() }
-        let lines = later?.waiting.filter { $0.contains("@passed") } ?? []
-        #expect(lines.map { $0.contains("was passed to a unix socket and not received") } == [true])
-        await client.close()
-        await server.close()
-        try await simulation.assertQuiet()
+    try await simulated { simulation in
+      let listener = try TCPListener.bind(to: .unix(path: "@a"), configuration: Self.configuration())
+      let client = try await TCPConnection.connect(to: .unix(path: "@a"))
+      let server = try await listener.accept()
+      await listener.close()
+      let passed = try OwnedDescriptor.datagramSocket(family: SocketKind.unix)
+      try passed.socket.bind(to: .unix(UnixPath(parsing: "@passed")))
+      let number = passed.release()
+      let socket = try await client.withFileDescriptor { $0 }
+      for _ in 0..<2 {
+        let kept = OwnedDescriptor(owning: number)
+        _ = BorrowedDescriptor(socket).send([1].span, passing: kept)
+        _ = kept.release()
       }
+      let error = await #expect(throws: SimulationError.self) { try await simulation.assertQuiet() }
+      #expect(error?.waiting.filter { $0.contains("@passed") }.map { $0.contains("is not closed") } == [true])
+      _ = OwnedDescriptor(owning: number)
+      let later = await #expect(throws: SimulationError.self) { try await simulation.assertQuiet() }
+      let lines = later?.waiting.filter { $0.contains("@passed") } ?? []
+      #expect(lines.map { $0.contains("was passed to a unix socket and not received") } == [true])
+      await client.close()
+      await server.close()
+      try await simulation.assertQuiet()
     }
   }
 
   @Test func `A file of Linux cannot be passed: the call throws, and the socket stays usable`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: Self.configuration())
-        let client = try await TCPConnection.connect(to: .unix(path: Self.path))
-        let server = try await listener.accept()
-        let error = await expectError(.invalidArgument) {
-          try await client.write([1], passing: OwnedDescriptor(owning: dup(2)))
-        }
-        #expect(error.description.contains("a simulated socket can only pass other sockets of its simulation"))
-        try await client.write([3])
-        #expect(try await server.read() == [3])
-        let receiver = try UDPEndpoint.bind(to: .unix(path: "@receiver"))
-        let sender = try await UDPEndpoint.connect(to: .unix(path: "@receiver"))
-        let other = await expectError(.invalidArgument) {
-          try await sender.send([1], passing: OwnedDescriptor(owning: dup(2)))
-        }
-        #expect(other.description == error.description.replacing("write", with: "send"))
-        try await sender.send([2])
-        #expect(try await receiver.receive().bytes == [2])
+    try await simulated { simulation in
+      let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: Self.configuration())
+      let client = try await TCPConnection.connect(to: .unix(path: Self.path))
+      let server = try await listener.accept()
+      let error = await expectError(.invalidArgument) {
+        try await client.write([1], passing: OwnedDescriptor(owning: dup(2)))
       }
+      #expect(error.description.contains("a simulated socket can only pass other sockets of its simulation"))
+      try await client.write([3])
+      #expect(try await server.read() == [3])
+      let receiver = try UDPEndpoint.bind(to: .unix(path: "@receiver"))
+      let sender = try await UDPEndpoint.connect(to: .unix(path: "@receiver"))
+      let other = await expectError(.invalidArgument) {
+        try await sender.send([1], passing: OwnedDescriptor(owning: dup(2)))
+      }
+      #expect(other.description == error.description.replacing("write", with: "send"))
+      try await sender.send([2])
+      #expect(try await receiver.receive().bytes == [2])
     }
   }
 }
