@@ -238,25 +238,13 @@ enum Exceptions {
       path: "Tests/ActorSocketsTests/Simulation/SimulationLimitTests.swift", words: "sleep(", count: 2,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(
-      path: "Tests/ActorSocketsTests/Network/HostChaosTests.swift", words: "sleep(", count: 2,
-      reason: "sleeps in virtual time, which take no time"),
-    Allowance(
       path: "Tests/ActorSocketsTests/Network/MiddleboxTests.swift", words: "sleep(", count: 1,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(
       path: "Tests/ActorSocketsTests/Simulation/ChaosTests.swift", words: "sleep(", count: 1,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(
-      path: "Tests/ActorSocketsTests/Network/WriteHistoryTests.swift", words: "sleep(", count: 1,
-      reason: "sleeps in virtual time, which take no time"),
-    Allowance(
-      path: "Tests/ActorSocketsTests/Network/QueueModelTests.swift", words: "sleep(", count: 1,
-      reason: "sleeps in virtual time, which take no time"),
-    Allowance(
-      path: "Tests/ActorSocketsTests/Network/QueuePeer.swift", words: "sleep(", count: 2,
-      reason: "sleeps in virtual time, which take no time"),
-    Allowance(
-      path: "Tests/ActorSocketsTests/Network/ReadHistoryTests.swift", words: "sleep(", count: 1,
+      path: "Tests/ActorSocketsTests/Network/QueueHistory.swift", words: "sleep(", count: 1,
       reason: "sleeps in virtual time, which take no time"),
     Allowance(
       path: "Tests/ActorSocketsTests/Network/DatagramSimulationTests.swift", words: "sleep(", count: 1,
