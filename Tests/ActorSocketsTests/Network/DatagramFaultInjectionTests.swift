@@ -5,9 +5,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// Faults of the system calls of a real reactor's datagram sockets.
 @Suite struct DatagramFaultInjectionTests {
-  /// Two endpoints on a reactor with faults, and the address of the second.
   private static func pair(
     _ transport: DatagramTransport, on injection: FaultInjection
   ) throws -> (UDPEndpoint, UDPEndpoint, SocketAddress) {
@@ -17,8 +15,7 @@ import Testing
 
   @Test(arguments: DatagramTransport.allCases)
   func `A send that fails says why, and the next one works`(transport: DatagramTransport) async throws {
-    try await within("the datagrams have arrived") {
-      let injection = try FaultInjection()
+    try await injecting("the datagrams have arrived") { injection in
       let (sender, receiver, target) = try Self.pair(transport, on: injection)
       injection.setFaults([.fail(.send, with: .networkUnreachable, probability: 1)])
       for count in 1...2 {
@@ -69,8 +66,7 @@ import Testing
   }
 
   @Test func `A send for which the kernel has no memory is made again`() async throws {
-    try await within("the datagram has arrived") {
-      let injection = try FaultInjection()
+    try await injecting("the datagram has arrived") { injection in
       let (sender, receiver, target) = try Self.pair(.ipv4, on: injection)
       injection.setFaults([.fail(.send, with: .noMemory, probability: 1)])
       let sending = Task.immediate { try await sender.send([1], to: target) }
@@ -84,8 +80,7 @@ import Testing
 
   @Test(arguments: DatagramTransport.allCases)
   func `A receive that fails is reported, and no datagram is lost`(transport: DatagramTransport) async throws {
-    try await within("the datagrams have arrived") {
-      let injection = try FaultInjection([.fail(.receive, with: .noMemory, probability: 1)])
+    try await injecting("the datagrams have arrived", [.fail(.receive, with: .noMemory, probability: 1)]) { injection in
       let (sender, receiver, target) = try Self.pair(transport, on: injection)
       let receiving = Task.immediate { try await (receiver.receive().bytes, receiver.receive().bytes) }
       try await sender.send([1], to: target)
@@ -137,8 +132,7 @@ import Testing
   }
 
   @Test func `Datagram sockets count against the limit until they are closed`() async throws {
-    try await within("the endpoints are closed") {
-      let injection = try FaultInjection()
+    try await injecting("the endpoints are closed") { injection in
       injection.setLimits(descriptors: 1)
       let first = try DatagramTransport.ipv4.bind(reactor: injection.reactor)
       for transport in [DatagramTransport.ipv6, .unix] {
@@ -150,8 +144,7 @@ import Testing
   }
 
   @Test func `A refusal of a host is heard, and programs see the number of the kernel`() async throws {
-    try await within("the refusal is heard") {
-      let injection = try FaultInjection([.spuriousReadiness(probability: 0.5)])
+    try await injecting("the refusal is heard", [.spuriousReadiness(probability: 0.5)]) { injection in
       let gone = try DatagramTransport.ipv4.bind()
       let target = gone.localAddresses[0]
       await gone.close()
@@ -179,8 +172,7 @@ import Testing
   }
 
   @Test func `Groups are joined`() async throws {
-    try await within("the datagram has arrived") {
-      let injection = try FaultInjection([.spuriousReadiness(probability: 0.5)])
+    try await injecting("the datagram has arrived", [.spuriousReadiness(probability: 0.5)]) { injection in
       let receiver = try UDPEndpoint.bind(to: .address(.ipv4(.any, port: 0)), reactor: injection.reactor)
       let group = try IPAddress(parsing: "239.255.7.7")
       try await receiver.join(group, on: .name("lo"))
@@ -192,8 +184,7 @@ import Testing
   }
 
   @Test func `A reactor with nothing to do sleeps, however often events tell of nothing`() async throws {
-    try await within("the reactor sleeps") {
-      let injection = try FaultInjection([.spuriousReadiness(probability: 1)])
+    try await injecting("the reactor sleeps", [.spuriousReadiness(probability: 1)]) { injection in
       let (sender, receiver, target) = try Self.pair(.unix, on: injection)
       let receiving = Task.immediate { try await receiver.receive().bytes }
       try await injection.reactor.sleeps()

@@ -12,61 +12,49 @@ import Testing
   @Test func `A server whose descriptors run out serves whom it has, and the others when there are descriptors again`()
     async throws
   {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let server = simulation.host("server")
-        server.start(Self.server)
-        try await simulation.host("client").run {
-          let early = try await UppercaseEcho.connected()
-          try await Self.ask(early)
-          server.setFaults([.emfile(after: 2)])
-          var clients = [early]
-          for _ in 0..<4 { clients.append(try await UppercaseEcho.connected()) }
-          for client in clients.prefix(3) { try await Self.ask(client) }
-          // The kernel has made the connections of the others. They wait in the backlog.
-          for client in clients.dropFirst(3) { await expectError(.timedOut) { try await Self.ask(client, within: 5) } }
-          // A descriptor that is closed does not end the shortage.
-          await clients[0].close()
-          await expectError(.timedOut) { try await Self.ask(clients[3], within: 5) }
-          server.setFaults([])
-          for client in clients.dropFirst(3) {
-            // The answers to the questions before.
-            _ = try await client.read(until: .lf, timeout: .seconds(5))
-            await client.close()
-          }
-          for client in clients[1...2] { await client.close() }
+    try await simulated { simulation in
+      let server = simulation.echoHost()
+      try await simulation.host("client").run {
+        let early = try await UppercaseEcho.connected()
+        try await UppercaseEcho.ask(early)
+        server.setFaults([.emfile(after: 2)])
+        var clients = [early]
+        for _ in 0..<4 { clients.append(try await UppercaseEcho.connected()) }
+        for client in clients.prefix(3) { try await UppercaseEcho.ask(client) }
+        // The kernel has made the connections of the others. They wait in the backlog.
+        for client in clients.dropFirst(3) {
+          await expectError(.timedOut) { try await UppercaseEcho.ask(client, timeout: .seconds(5)) }
         }
-        try await simulation.host("client").run { try await UppercaseEcho.client(2) }
+        // A descriptor that is closed does not end the shortage.
+        await clients[0].close()
+        await expectError(.timedOut) { try await UppercaseEcho.ask(clients[3], timeout: .seconds(5)) }
+        server.setFaults([])
+        for client in clients.dropFirst(3) {
+          // The answers to the questions before.
+          _ = try await client.read(until: .lf, timeout: .seconds(5))
+          await client.close()
+        }
+        for client in clients[1...2] { await client.close() }
       }
+      try await simulation.host("client").run { try await UppercaseEcho.client(2) }
     }
   }
 
-  /// Sends a line, and waits for the answer.
-  private static func ask(_ connection: TCPConnection, within seconds: Int = 30) async throws {
-    try await connection.write(utf8: "hello\n")
-    let answer = try await connection.read(until: .lf, timeout: .seconds(seconds))
-    try #require(answer == Array("HELLO\n".utf8))
-  }
-
   @Test func `A client without descriptors gets EMFILE, until faults are set anew`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        simulation.host("server").start(Self.server)
-        let client = simulation.host("client")
-        try await client.run {
-          client.setFaults([.emfile(after: 1)])
-          let first = try await UppercaseEcho.connected()
-          let error = await expectError(.tooManyOpenFiles) { _ = try await UppercaseEcho.connected() }
-          #expect(error.errno == EMFILE)
-          await first.close()
-          await expectError(.tooManyOpenFiles) { _ = try UDPEndpoint.bind(to: .port(0)) }
-          client.setFaults([.emfile(after: 1)])
-          try await UppercaseEcho.client(1)
-          client.setFaults([])
-          for _ in 0..<3 { try await UppercaseEcho.client(1) }
-        }
+    try await simulated { simulation in
+      simulation.host("server").start(Self.server)
+      let client = simulation.host("client")
+      try await client.run {
+        client.setFaults([.emfile(after: 1)])
+        let first = try await UppercaseEcho.connected()
+        let error = await expectError(.tooManyOpenFiles) { _ = try await UppercaseEcho.connected() }
+        #expect(error.errno == EMFILE)
+        await first.close()
+        await expectError(.tooManyOpenFiles) { _ = try UDPEndpoint.bind(to: .port(0)) }
+        client.setFaults([.emfile(after: 1)])
+        try await UppercaseEcho.client(1)
+        client.setFaults([])
+        for _ in 0..<3 { try await UppercaseEcho.client(1) }
       }
     }
   }
@@ -99,7 +87,6 @@ import Testing
     }
   }
 
-  /// What the calls say before, during and after a shortage.
   private nonisolated(nonsending) static func outcomes(
     of shortage: (Bool) -> Void, settling: nonisolated(nonsending) () async throws -> Void
   ) async throws -> [String] {
@@ -128,37 +115,5 @@ import Testing
     outcomes.append(outcome("accepts", accepts))
     shortage(false)
     return outcomes + [outcome("accepts", accepts), outcome("socket", makes)]
-  }
-
-  @Test(arguments: [false, true])
-  func `A real listener whose descriptors run out accepts what waits when there are descriptors again`(isUnix: Bool)
-    async throws
-  {
-    try await within("the connections are accepted") {
-      let injection = try FaultInjection()
-      let endpoint: Endpoint = isUnix ? .unix(path: "@shortage \(UInt64.random(in: 0 ... .max))") : .port(0)
-      let listener = try TCPListener.bind(to: endpoint, reactor: injection.reactor)
-      let local = listener.localAddresses[0]
-      let target = Endpoint.address(local.isUnix ? local : .ipv4(.loopback, port: local.port ?? 0))
-      injection.setFaults([.emfile(after: 2)])
-      // One to connect, one to accept.
-      let first = try await TCPConnection.connect(to: target, reactor: injection.reactor)
-      let accepted = try await listener.accept()
-      let error = await expectError(.tooManyOpenFiles) {
-        _ = try await TCPConnection.connect(to: target, reactor: injection.reactor)
-      }
-      #expect(error.errno == EMFILE)
-      // A peer that is not of this reactor.
-      let peer = try await TCPConnection.connect(to: target)
-      try await peer.write(utf8: "waits\n")
-      let accepting = Task.immediate { try await listener.accept() }
-      let jobs = injection.reactor.metrics.jobs
-      try await eventually("it has tried several times") { injection.reactor.metrics.jobs > jobs + 3 }
-      await first.abort()
-      injection.setFaults([])
-      #expect(try await accepting.value.read(until: .lf) == Array("waits\n".utf8))
-      await (try await TCPConnection.connect(to: target, reactor: injection.reactor)).abort()
-      await accepted.abort()
-    }
   }
 }
