@@ -6,16 +6,13 @@ import TestSupport
 /// Two machines, and a channel between them that loses, delays, repeats and reorders segments as a seed decides. Each machine has a
 /// program that acts only when the machine has woken it, as the edges of epoll do.
 struct MachinePair {
-  /// What a seed decides for the whole run.
   struct Character {
     /// The percentage of segments that are lost, and of those that arrive twice.
     var loss = 0
     var repeats = 0
     /// The longest way of a segment, in milliseconds.
     var slowest = 1
-    /// From this time on, everything is lost.
     var silence = Int64.max
-    /// Whether the programs may close the connection before they have read everything.
     var mayClose = false
   }
 
@@ -37,7 +34,6 @@ struct MachinePair {
   private var lostInARow = [0, 0]
   private var lostWhileOpening = 0
 
-  /// The second machine listens.
   init(seed: UInt64, _ character: (inout SeededRandom) -> Character) {
     random = SeededRandom(seed: seed)
     self.character = character(&random)
@@ -48,12 +44,8 @@ struct MachinePair {
 
   /// A description of the first state that must never be; `nil` if there was no such state.
   private(set) var flaw: String?
-  /// Whether neither machine has anything left to do.
   var hasEnded: Bool { ends.allSatisfy { $0.hasEnded } }
 
-  /// Lets everything happen.
-  ///
-  /// - Parameter most: The most events.
   mutating func run(atMost most: Int = 5_000) {
     for _ in 0..<most {
       let arrival = channel.indices.min {
@@ -99,7 +91,6 @@ struct MachinePair {
     }
   }
 
-  /// Takes the effects of a machine, and looks at its state.
   private mutating func take(_ index: Int) {
     let effects = ends[index].machine.effects
     ends[index].machine.effects = TCPMachine.Effects()
@@ -127,12 +118,9 @@ struct MachinePair {
   private mutating func percent(_ share: Int) -> Bool { random.below(100) < share }
 }
 
-/// A machine and the program that uses it.
 struct MachineProgram {
   var machine = TCPMachine()
-  /// Whether the connection was opened.
   var hasBegun: Bool
-  /// 0 or 1.
   private let number: Int
   /// The bytes that the program writes before it finishes.
   let length: Int
@@ -140,11 +128,9 @@ struct MachineProgram {
   private(set) var read = 0
   private var mayRead = false
   private var mayWrite = false
-  /// Whether the program has read the end, or an error.
   private(set) var hasReadEnd = false
   private(set) var error: Int32?
   private var hasClosed = false
-  /// The program does nothing before.
   private var sleepsUntil: Int64 = 0
   private(set) var flaw: String?
 
@@ -157,7 +143,6 @@ struct MachineProgram {
     machine.receiving.bufferSize = 20 + random.below(200)
   }
 
-  /// The byte at a position of the stream that a machine sends.
   private static func byte(_ position: Int, from number: Int) -> UInt8 {
     UInt8(truncatingIfNeeded: position &* 7 &+ position >> 5 &+ number &* 100)
   }
@@ -178,7 +163,6 @@ struct MachineProgram {
     check()
   }
 
-  /// What must be true in every state.
   private mutating func check() {
     let (sending, receiving) = (machine.sending, machine.receiving)
     if sending.unacknowledged > sending.next { flaw = "acknowledged but not sent: \(machine)" }
@@ -194,7 +178,6 @@ struct MachineProgram {
     }
   }
 
-  /// Does what the program can do now.
   mutating func act(at now: Int64, mayClose: Bool, _ random: inout SeededRandom) {
     check()
     while nextAct != nil, sleepsUntil <= now {
@@ -240,5 +223,16 @@ struct MachineProgram {
     let result = machine.send(bytes.span, at: now)
     if result < count { mayWrite = false }
     if result >= 0 { written += result } else if result != -Int(Errno.wouldBlock) { error = Int32(-result) }
+  }
+}
+
+/// Carries segments between two machines until they have nothing more to say.
+func exchange(_ one: inout TCPMachine, _ other: inout TCPMachine, at now: Int64) {
+  while !one.effects.segments.isEmpty || !other.effects.segments.isEmpty {
+    let (fromOne, fromOther) = (one.effects.segments, other.effects.segments)
+    one.effects.segments = []
+    other.effects.segments = []
+    for segment in fromOne { other.receive(segment, at: now) }
+    for segment in fromOther { one.receive(segment, at: now) }
   }
 }

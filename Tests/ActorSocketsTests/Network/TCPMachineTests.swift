@@ -4,17 +4,11 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// What a machine does, and at which times.
 @Suite(.tags(.pure)) struct TCPMachineTests {
   private static let second = TCPMachine.second
   private static let millisecond = TCPMachine.second / 1_000
 
-  /// Lets time pass until a machine waits for nothing more.
-  ///
-  /// - Parameters:
-  ///   - machine: The machine. Nothing answers it.
-  ///   - most: The most times.
-  /// - Returns: The times at which something happened, and the segments that were sent.
+  /// Lets time pass until a machine waits for nothing more. Returns when something happened, and the segments that were sent.
   private func waitAlone(_ machine: inout TCPMachine, atMost most: Int = 100) -> [(time: Int64, sent: [Segment])] {
     var events: [(time: Int64, sent: [Segment])] = []
     while let time = machine.nextTimer, events.count < most {
@@ -23,17 +17,6 @@ import Testing
       machine.effects = TCPMachine.Effects()
     }
     return events
-  }
-
-  /// Carries segments between two machines until they have nothing more to say.
-  private func exchange(_ one: inout TCPMachine, _ other: inout TCPMachine, at now: Int64) {
-    while !one.effects.segments.isEmpty || !other.effects.segments.isEmpty {
-      let (fromOne, fromOther) = (one.effects.segments, other.effects.segments)
-      one.effects.segments = []
-      other.effects.segments = []
-      for segment in fromOne { other.receive(segment, at: now) }
-      for segment in fromOther { one.receive(segment, at: now) }
-    }
   }
 
   /// Two machines that are connected, with a round trip of a millisecond.
@@ -47,8 +30,7 @@ import Testing
     for segment in server.effects.segments { client.receive(segment, at: Self.millisecond) }
     server.effects = TCPMachine.Effects()
     exchange(&client, &server, at: Self.millisecond)
-    client.effects = TCPMachine.Effects()
-    server.effects = TCPMachine.Effects()
+    (client.effects, server.effects) = (TCPMachine.Effects(), TCPMachine.Effects())
     return (client, server)
   }
 
@@ -366,5 +348,54 @@ import Testing
     server.finish(at: 60 * Self.second)
     exchange(&client, &server, at: 60 * Self.second)
     #expect(client.state == .timeWait && server.state == .closed && client.nextTimer == nil && server.nextTimer == nil)
+  }
+
+  // MARK: Two machines that connect to each other at the same time
+
+  private func crossed() -> (TCPMachine, TCPMachine) {
+    var (one, other) = (TCPMachine(), TCPMachine())
+    one.connect(at: 0)
+    other.connect(at: 0)
+    // The answers are on their way.
+    let (fromOne, fromOther) = (one.effects.segments, other.effects.segments)
+    (one.effects, other.effects) = (TCPMachine.Effects(), TCPMachine.Effects())
+    for segment in fromOne { other.receive(segment, at: 0) }
+    for segment in fromOther { one.receive(segment, at: 0) }
+    return (one, other)
+  }
+
+  @Test func `Both are connected, also when one answer is lost`() {
+    for isLost in [false, true] {
+      var (one, other) = crossed()
+      #expect(one.state == .synReceived && other.state == .synReceived)
+      if isLost { one.effects = TCPMachine.Effects() }
+      exchange(&one, &other, at: Self.second)
+      if let time = other.nextTimer { other.timeHasCome(time) }
+      exchange(&one, &other, at: Self.second)
+      #expect(one.state == .established && other.state == .established)
+      #expect(one.nextTimer == nil && other.nextTimer == nil)
+    }
+  }
+
+  @Test func `A reset is reported to the program that connects`() {
+    var (one, _) = crossed()
+    one.effects = TCPMachine.Effects()
+    one.receive(Segment(isReset: true, sequence: 1), at: Self.second)
+    #expect(one.state == .closed && one.error == Errno.connectionReset && one.nextTimer == nil)
+    #expect(!one.effects.wakes.isEmpty)
+  }
+
+  @Test func `Silence is reported to the program that connects`() {
+    var (one, _) = crossed()
+    one.effects = TCPMachine.Effects()
+    while let time = one.nextTimer { one.timeHasCome(time) }
+    #expect(one.state == .closed && one.error == Errno.timedOut && !one.effects.wakes.isEmpty)
+  }
+
+  @Test func `A program that finishes before the connection is up ends it afterwards`() {
+    var (one, other) = crossed()
+    one.finish(at: 0)
+    exchange(&one, &other, at: Self.second)
+    #expect(one.state == .finWait2 && other.state == .closeWait && other.isDone)
   }
 }

@@ -99,4 +99,14 @@ import Testing
       #expect(try await second.value == Self.number(2))
     }
   }
+
+  @Test func `Enqueued reads behind a failed withBytes fail too`() async throws {
+    let (client, server) = InMemoryConnection.pair()
+    let look = Task.immediate { try await client.withBytes(upTo: 4, timeout: nil) { _, _ in } }
+    let behind = client.enqueueRead(.exactly(2), timeout: nil)
+    try await server.write([1, 2, 3, 4], timeout: nil, progress: nil)
+    await expectError(.limitExceeded) { _ = try await look.value }
+    await expectError(.precedingReadFailed) { _ = try await behind.value }
+    #expect(await client.takeBuffered() == [1, 2, 3, 4])
+  }
 }

@@ -7,7 +7,6 @@ import Testing
 @Suite(.tags(.pure)) struct FIFOTests {
   private struct Numbered: Identified, Equatable { var id: UInt64 }
 
-  /// The elements, one after the other.
   private static func walk<Element>(_ queue: FIFO<Element>) -> [Element] {
     var elements: [Element] = []
     var next = queue.firstIndex

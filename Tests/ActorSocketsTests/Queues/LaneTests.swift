@@ -3,7 +3,6 @@ import Testing
 
 @testable import ActorSockets
 
-/// What all lanes have in common.
 @Suite(.tags(.pure)) struct LaneTests {
   private struct Numbers: LaneQueue {
     static var budget: Budget { Budget(operations: 2, bytes: 100) }

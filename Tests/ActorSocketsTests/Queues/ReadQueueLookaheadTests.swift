@@ -13,9 +13,6 @@ private struct Loop {
   var lookahead: Lookahead?
   var elements: [[UInt8]] = []
 
-  /// Takes the next element, or admits a read for it.
-  ///
-  /// - Returns: The element that was taken.
   mutating func next(_ driver: inout ReadDriver, _ tag: Int) -> [UInt8]? {
     if let index = lookahead?.take() { return elements[index] }
     lookahead = nil
@@ -23,7 +20,6 @@ private struct Loop {
     return nil
   }
 
-  /// The loop's read has got its element.
   mutating func lookAhead(_ driver: inout ReadDriver) {
     guard looksAhead, let limit = driver.queue.mayLookAhead(), let ahead = driver.ahead(kind, atMost: limit) else {
       return
@@ -35,7 +31,6 @@ private struct Loop {
 }
 
 extension ReadDriver {
-  /// The elements at the front of the buffer.
   fileprivate func ahead(_ kind: ReadKind, atMost limit: Int) -> (elements: [[UInt8]], ends: [Int])? {
     guard let (frames, ends) = queue.arrived.frames(kind, atMost: limit) else { return nil }
     guard case .batch(let elements) = ReadResult(.success(frames)) else { return nil }
@@ -102,7 +97,6 @@ extension ReadDriver {
       let kind = Self.kinds.randomElement(using: &random) ?? .exactly(1)
       var drivers = [ReadDriver(), ReadDriver()]
       var loops = [true, false].map { Loop(kind: kind, executor: executor, looksAhead: $0) }
-      /// What the loops and the other reads got, in order.
       var got: [[ReadDriver.Finished]] = [[], []]
       var known = [0, 0]
       var waits = false

@@ -97,7 +97,6 @@ private struct ReadModel {
   }
 }
 
-/// A read queue and its model, which get the same events.
 private struct ReadPair {
   var driver = ReadDriver(isOpen: false)
   var model = ReadModel()
@@ -105,7 +104,6 @@ private struct ReadPair {
   var nextTag = 0
   /// Removed by the owner: tags that left without a `.finish`.
   var removed: [Int] = []
-  /// Tags of reads whose borrow has ended.
   var ended: [Int] = []
   var log: [String] = []
 
@@ -256,43 +254,5 @@ private struct ReadPair {
         return
       }
     }
-  }
-
-  /// Without lines and messages, which take off what they were told, what goes in is what comes out.
-  @Test(arguments: 1...20 as ClosedRange<UInt64>)
-  func `No byte is lost, doubled or out of order`(seed: UInt64) {
-    var random = SeededRandom(seed: seed)
-    var driver = ReadDriver()
-    var fed: [UInt8] = []
-    var got: [UInt8] = []
-    var waiting: [Int] = []
-    func collect(_ from: Int) {
-      for case .bytes(let bytes) in driver.results[from...] { got += bytes }
-    }
-    for tag in 0..<400 {
-      let known = driver.finished.count
-      switch Int.random(in: 0..<10, using: &random) {
-      case 0..<4:
-        let bytes = (0..<Int.random(in: 0...30, using: &random)).map { UInt8(truncatingIfNeeded: fed.count + $0) }
-        fed += bytes
-        driver.receive(bytes)
-      case 4: driver.remove(waiting.randomElement(using: &random) ?? 0)
-      case 5: got += driver.queue.takeBuffered()
-      case 6: driver.admit(.any(upTo: Int.random(in: 1...20, using: &random)), tag)
-      case 7: driver.admit(.exactly(Int.random(in: 0...50, using: &random)), tag, isEnqueued: true)
-      default:
-        let byte = UInt8.random(in: 0...255, using: &random)
-        driver.admit(
-          .until(Delimiter([byte, byte &+ 1]), maximumLength: 100), tag, isEnqueued: Bool.random(using: &random))
-      }
-      waiting.append(tag)
-      collect(known)
-      if got + driver.buffered != fed { Issue.record("seed \(seed), after \(tag) events"); return }
-    }
-    let known = driver.finished.count
-    driver.end()
-    for tag in 400..<1000 { driver.admit(.any(upTo: 1000), tag) }
-    collect(known)
-    #expect(got == fed, "seed \(seed)")
   }
 }

@@ -15,35 +15,18 @@ import Testing
     #expect(driver.finished == [.init(1, .text("a")), .init(2, .text("b")), .init(3, .text("c"))])
   }
 
-  @Test func `A read is begun when the one before it leaves, not earlier`() {
-    var driver = ReadDriver()
-    driver.admit(.exactly(2), 1)
-    driver.admit(.exactly(2), 2)
-    driver.receive("ab")
-    #expect(driver.begun == [1, 2])
-    driver.admit(.any(upTo: 1), 3)
-    #expect(driver.begun == [1, 2])
-    driver.remove(2)
-    #expect(driver.begun == [1, 2, 3])
-  }
-
   @Test(arguments: ReadKind.unmet)
   func `A read that is taken back leaves its bytes for the next one`(kind: ReadKind) {
-    var driver = ReadDriver()
-    driver.admit(kind, 1)
-    driver.admit(.exactly(3), 2)
+    var driver = ReadDriver(kind, .exactly(3))
     driver.receive("ab")
-    let isRemoved = driver.remove(1)
-    #expect(isRemoved)
-    let isRemovedAgain = driver.remove(1)
-    #expect(!isRemovedAgain)
+    #expect(driver.remove(1) == true)
+    #expect(driver.remove(1) == false)
     driver.receive("c")
     #expect(driver.finished == [.init(2, .text("abc"))])
   }
 
   @Test func `A delimiter whose beginning was searched by a read taken back is found by the next`() {
-    var driver = ReadDriver()
-    driver.admit(.until("\r\n\r\n", maximumLength: 100), 1)
+    var driver = ReadDriver(.until("\r\n\r\n", maximumLength: 100))
     driver.receive("a\nb\r\n\r")
     driver.admit(.until("\n", maximumLength: 100), 2)
     driver.remove(1)
@@ -55,8 +38,7 @@ import Testing
 
   @Test func `A read that waits for a delimiter searches anew when the buffer was taken`() {
     for ending in [LineEnding.lf, .crlf, .any] {
-      var driver = ReadDriver()
-      driver.admit(.line(ending, maximumLength: 100), 1)
+      var driver = ReadDriver(.line(ending, maximumLength: 100))
       driver.receive("abcdef")
       #expect(driver.queue.takeBuffered() == Array("abcdef".utf8))
       driver.receive("x\r\n")
@@ -73,8 +55,7 @@ import Testing
   func `Enqueued reads behind one that failed fail too, consume nothing, and the others go on`(
     name: String, kind: ReadKind, result: ReadResult
   ) {
-    var driver = ReadDriver()
-    driver.admit(kind, 1)
+    var driver = ReadDriver(kind)
     driver.admit(.exactly(1), 2, isEnqueued: true)
     driver.admit(.exactly(2), 3)
     driver.admit(.any(upTo: 9), 4, isEnqueued: true)
@@ -90,28 +71,6 @@ import Testing
     driver.admit(.any(upTo: 9), 6, isEnqueued: true)
     driver.receive("e")
     #expect(driver.finished.last == .init(6, .text("e")))
-  }
-
-  @Test func `Enqueued reads behind one that is taken back fail, those before it do not`() {
-    var driver = ReadDriver()
-    driver.admit(.exactly(1), 1, isEnqueued: true)
-    driver.admit(.exactly(1), 2, isEnqueued: true)
-    driver.admit(.exactly(1), 3)
-    driver.admit(.exactly(1), 4, isEnqueued: true)
-    driver.remove(2)
-    #expect(driver.finished == [.init(4, .failed(.precedingReadFailed))])
-    driver.receive("ab")
-    #expect(driver.finished.dropFirst() == [.init(1, .text("a")), .init(3, .text("b"))])
-  }
-
-  @Test func `Doomed reads leave before the stream is open too`() {
-    var driver = ReadDriver(isOpen: false)
-    driver.admit(.exactly(1), 1)
-    driver.admit(.exactly(1), 2, isEnqueued: true)
-    driver.remove(1)
-    #expect(driver.finished == [.init(2, .failed(.precedingReadFailed))])
-    let isRemoved = driver.remove(2)
-    #expect(!isRemoved)
   }
 
   @Test func `An end of stream in the middle dooms, a clean one does not`() {
@@ -131,8 +90,7 @@ import Testing
 
   @Test func `After a refusal every read fails with it, those to come too, and the bytes stay`() {
     for isOpen in [false, true] {
-      var driver = ReadDriver(isOpen: isOpen)
-      driver.admit(.exactly(9), 1)
+      var driver = ReadDriver(isOpen: isOpen, .exactly(9))
       driver.admit(.exactly(9), 2, isEnqueued: true)
       driver.receive("abc")
       driver.refuse(.closed)
@@ -159,8 +117,7 @@ import Testing
     #expect(again > old)
     guard case .begin(again, 7) = queue.step() else { Issue.record("not begun again"); return }
     guard case .finish(_, .success(.borrow)) = queue.step() else { Issue.record("no turn"); return }
-    let tag = queue.endBorrow(again, consumed: 0, waitingForMoreThan: nil)
-    #expect(tag == 7)
+    #expect(queue.endBorrow(again, consumed: 0, waitingForMoreThan: nil) == 7)
     queue.keep(entry)
     let spareAgain = queue.admitSpare(.until("c", maximumLength: 100))
     let third = try #require(spareAgain).entry.id
@@ -216,8 +173,7 @@ import Testing
 
   @Test func `A megabyte that comes byte by byte is searched once`() {
     // Searched from its beginning at every byte, it would be 500 GB to look through.
-    var driver = ReadDriver()
-    driver.admit(.until("\r\n.\r\n", maximumLength: 1 << 21), 1)
+    var driver = ReadDriver(.until("\r\n.\r\n", maximumLength: 1 << 21))
     let byte: [UInt8] = [13]
     for _ in 0..<(1 << 20) {
       driver.queue.received(byte.span)

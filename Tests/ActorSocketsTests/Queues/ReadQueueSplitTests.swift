@@ -3,7 +3,6 @@ import Testing
 
 @testable import ActorSockets
 
-/// Reads, and the whole stream that they read.
 struct ReadScript: Sendable, CustomTestStringConvertible {
   var name: String
   var kinds: [ReadKind]
@@ -19,7 +18,6 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
 
   var testDescription: String { "\(name) of \(String(decoding: stream, as: UTF8.self).debugDescription)" }
 
-  /// What the reads bring, and what they leave.
   func expected(_ ending: NaiveOutcome.Ending) -> (results: [ReadResult], rest: [UInt8]) {
     var rest = stream[...]
     var results: [ReadResult] = []
@@ -52,17 +50,8 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
     return false
   }
 
-  /// Checks every way to cut the stream into parts.
   func checkAllSplits(_ ending: NaiveOutcome.Ending = .clean) {
-    for cuts in 0..<(1 << max(0, stream.count - 1)) {
-      var chunks: [ArraySlice<UInt8>] = []
-      var start = 0
-      for index in stream.indices where index == stream.count - 1 || cuts >> index & 1 == 1 {
-        chunks.append(stream[start...index])
-        start = index + 1
-      }
-      if !check(chunks, ending) { return }
-    }
+    for chunks in allSplits(of: stream) { if !check(chunks, ending) { return } }
   }
 }
 
@@ -124,18 +113,13 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
   @Test func `Reads of any bytes return them as they arrive, never empty and never more than asked for`() {
     let stream: [UInt8] = Array(0..<9)
     for limit in [1, 2, 3, 100] {
-      for cuts in 0..<256 {
+      for chunks in allSplits(of: stream) {
         var driver = ReadDriver()
         var model: [[UInt8]] = []
-        var start = 0
         for tag in 0..<10 { driver.admit(.any(upTo: limit), tag) }
-        for index in stream.indices where index == 8 || cuts >> index & 1 == 1 {
-          driver.receive(stream[start...index])
-          while start <= index {
-            let end = min(start + limit, index + 1)
-            model.append(Array(stream[start..<end]))
-            start = end
-          }
+        for chunk in chunks {
+          driver.receive(chunk)
+          model += stride(from: 0, to: chunk.count, by: limit).map { Array(chunk.dropFirst($0).prefix(limit)) }
         }
         driver.end()
         let expected = model.map(ReadResult.bytes) + Array(repeating: .end, count: 10 - model.count)
@@ -144,22 +128,11 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
     }
   }
 
-  @Test func `Peeking shows what arrived and takes nothing`() {
-    var driver = ReadDriver()
-    driver.admit(.peek(upTo: 2), 1)
-    driver.receive("abc")
-    driver.admit(.peek(upTo: 9), 2)
-    driver.admit(.exactly(3), 3)
-    driver.admit(.peek(upTo: 1), 4)
-    driver.end()
-    #expect(driver.results == [.text("ab"), .text("abc"), .text("abc"), .end])
-  }
-
   @Test func `A reader that looks for itself finds the same wherever the stream is cut`() {
     let stream = Array("aabxabaab".utf8)
     let script = ReadScript(
       "turns", Array(repeating: .until("ab", maximumLength: 100), count: 3) + [.exactly(1, orEnd: true)], stream)
-    for cuts in 0..<256 {
+    for chunks in allSplits(of: stream) {
       var driver = ReadDriver()
       var messages: [ReadResult] = []
       var turns = 0
@@ -177,16 +150,14 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
           }
         }
       }
-      var start = 0
-      for index in stream.indices where index == 8 || cuts >> index & 1 == 1 {
-        driver.receive(stream[start...index])
-        start = index + 1
+      for chunk in chunks {
+        driver.receive(chunk)
         look()
       }
       driver.end()
       look()
       messages.append(.end)
-      if messages != script.expected(.clean).results { Issue.record("\(cuts): \(messages)"); return }
+      if messages != script.expected(.clean).results { Issue.record("\(chunks.map(Array.init)): \(messages)"); return }
     }
   }
 
@@ -210,5 +181,112 @@ struct ReadScript: Sendable, CustomTestStringConvertible {
       }
       if !script.check(chunks, Bool.random(using: &random) ? .clean : .broken, "seed \(seed)") { return }
     }
+  }
+
+  // MARK: Batches
+
+  private static let batches: [(kind: ReadKind, stream: String)] = [
+    (.line(.lf, maximumLength: 5), "a\nbc\r\n\nd\r"), (.line(.crlf, maximumLength: 5), "a\r\n\r\nb\nc\r\n"),
+    (.line(.any, maximumLength: 4), "a\r\nb\rc\n\n\rd"), (.line(.any, maximumLength: 4), "\r\r\n\n\ra\r"),
+    (.line(.lf, maximumLength: 3), "a\nbc\ndef\ng\n"), (.until("ab", maximumLength: 5), "abcababab"),
+    (.until("aa", maximumLength: 4, orEnd: true), "aaaaaabaa"), (.exactly(3, orEnd: true), "abcdefgh"),
+    (.exactly(1), "abcdef"), (.message(.uint8, maximumLength: 3), "\u{1}a\u{0}\u{3}abc\u{1}b"),
+    (.message(.uint16(.big), maximumLength: 9), "\u{0}\u{1}a\u{0}\u{0}\u{0}\u{2}ab"),
+    (.message(.uint8, maximumLength: 1), "\u{1}a\u{2}ab"),
+  ]
+
+  /// What reads bring, one after the other, until nothing more comes of it; and what they leave.
+  private static func read(
+    _ kind: ReadKind, _ chunks: [ArraySlice<UInt8>], batches: Bool
+  ) -> (results: [ReadResult], rest: [UInt8], reads: Int) {
+    var driver = ReadDriver()
+    var reads = 0
+    func isWaiting() -> Bool { driver.finished.count < reads }
+    func isOver() -> Bool {
+      switch driver.results.last {
+      case .failed, .end: true
+      default: false
+      }
+    }
+    func goOn() {
+      while !isWaiting(), !isOver() {
+        driver.admit(batches ? .batch(of: kind) : kind, reads)
+        reads += 1
+      }
+    }
+    goOn()
+    for chunk in chunks {
+      driver.receive(chunk)
+      goOn()
+    }
+    driver.end()
+    goOn()
+    let results = driver.results.flatMap { result in
+      if case .batch(let batch) = result {
+        #expect(!batch.isEmpty)
+        return batch.map(ReadResult.bytes)
+      }
+      return [result]
+    }
+    return (results, driver.buffered, reads)
+  }
+
+  @Test(arguments: batches.indices)
+  func `However the bytes come, batches bring what single reads bring`(script: Int) {
+    let (kind, text) = Self.batches[script]
+    let stream = Array(text.utf8)
+    for chunks in allSplits(of: stream) {
+      let single = Self.read(kind, chunks, batches: false)
+      let batched = Self.read(kind, chunks, batches: true)
+      #expect(batched.results == single.results && batched.rest == single.rest, "\(kind) in \(chunks.map(Array.init))")
+      if batched.results != single.results { return }
+      // All that has come is in one batch, but for the end.
+      if chunks.count == 1 { #expect(batched.reads <= 2, "\(kind)") }
+    }
+  }
+
+  @Test(arguments: [LineEnding.lf, .crlf, .any])
+  func `A line that is no text comes by itself, and those before it are not lost`(ending: LineEnding) {
+    let end: [UInt8] = ending == .crlf ? [13, 10] : ending == .any ? [13] : [10]
+    let lines: [[UInt8]] = [Array("one".utf8), Array("two".utf8), [0xff], Array("three".utf8), [0xfe]]
+    let stream = lines.flatMap { $0 + end }
+    var driver = ReadDriver()
+    driver.receive(stream)
+    for tag in 0..<4 { driver.admit(.batch(of: .line(ending, maximumLength: 100)), tag) }
+    #expect(
+      driver.results == [
+        .batch([Array("one".utf8), Array("two".utf8)]), .bytes([0xff]), .batch([Array("three".utf8)]), .bytes([0xfe]),
+      ])
+    // The line feed that belongs to the last line, if there is one, is not the next.
+    driver.receive(ending == .any ? [10, 97] : [97])
+    #expect(driver.buffered == [97])
+  }
+
+  @Test(arguments: [(length: 10, counts: [1_024, 1_024]), (length: 1_000, counts: [263, 37])])
+  func `A batch ends at its limits, and the next one goes on`(length: Int, counts: [Int]) {
+    var driver = ReadDriver()
+    driver.receive((0..<300_000).map { $0 % length == length - 1 ? 10 : 65 })
+    for tag in counts.indices { driver.admit(.batch(of: .line(.lf, maximumLength: 1_000)), tag) }
+    #expect(driver.results.map { if case .batch(let batch) = $0 { batch.count } else { 0 } } == counts)
+  }
+
+  @Test func `The end of a line is found near and far, whatever it is`() {
+    for length in [0, 1, 254, 255, 256, 257, 767, 768, 769, 5_000] {
+      let line = [UInt8](repeating: 65, count: length)
+      for ending in [[10], [13], [13, 10]] as [[UInt8]] {
+        var driver = ReadDriver(.line(.any, maximumLength: 6_000), .line(.any, maximumLength: 6_000))
+        driver.receive(line + ending + [66] + line + [10] + line)
+        #expect(driver.results == [.bytes(line), .bytes([66] + line)], "\(length) \(ending)")
+        #expect(driver.buffered == line)
+      }
+    }
+  }
+
+  @Test func `What has no end cannot be in batches`() {
+    for kind in [ReadKind.any(upTo: 5), .peek(upTo: 5), .borrow(moreThan: 0), .batch(of: .exactly(1))] {
+      #expect(throws: SocketError.self) { try ReadKind.batch(of: kind).validate() }
+    }
+    #expect(throws: SocketError.self) { try ReadKind.batch(of: .exactly(0, orEnd: true)).validate() }
+    #expect(throws: SocketError.self) { try ReadKind.batch(of: .exactly(0)).validate() }
   }
 }

@@ -3,7 +3,6 @@ import Testing
 
 @testable import ActorSockets
 
-/// Every state with every event.
 @Suite(.tags(.pure)) struct StreamLifecycleTests {
   typealias Actions = StreamLifecycle.Actions
 
@@ -17,7 +16,6 @@ import Testing
   private static let reset = SocketError(.connectionReset, operation: "read")
   private static let other = SocketError(.system, operation: "read")
 
-  /// The states, each with the events that lead to it.
   private static let states: [String: [Event]] = [
     "connecting": [],
     "connecting, to finish": [.closeAfterWrites],
@@ -40,84 +38,52 @@ import Testing
   /// The effect of each event in each state: the phase afterwards, the reason of a report that is made, and the actions. The events
   /// that are not listed change nothing.
   private static let table: [String: [Event: String]] = [
-    "connecting": [
-      .up: "open: announce startIdleWatch openQueues",
-      .peerFinished: "connecting: tellOfPeerEnd recheckQueues",
-      .broken: "connecting, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "connecting: refuseWrites failFlushes pump",
-      .close: "released, local: stopIdleWatch disarmDeadline giveUp END",
-      .closeAfterReads: "finishing(pendingReads): recheckQueues",
-      .closeAfterWrites: "finishing(pendingWrites): recheckQueues",
-      .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-    ],
-    "connecting, to finish": [
-      .up: "finishing(pendingWrites): announce startIdleWatch armCloseDeadline openQueues",
-      .peerFinished: "finishing(pendingWrites): tellOfPeerEnd recheckQueues",
-      .broken: "finishing(pendingWrites), reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "finishing(pendingWrites): refuseWrites failFlushes pump",
-      .close: "released, local: stopIdleWatch disarmDeadline giveUp END",
-      .allDrained: "released, local: stopIdleWatch disarmDeadline giveUp END",
-      .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-    ],
-    "open": [
-      .peerFinished: "open: tellOfPeerEnd recheckQueues",
-      .broken: "open, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "open: refuseWrites failFlushes pump",
-      .close: "flushing: armCloseDeadline refuseReads pump",
-      .closeAfterReads: "finishing(pendingReads): recheckQueues",
-      .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline recheckQueues",
-      .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .tailAlone: "open: armTailDeadline",
-    ],
-    "open, tail timed": [
-      .peerFinished: "open: tellOfPeerEnd recheckQueues",
-      .broken: "open, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "open: refuseWrites failFlushes pump",
-      .close: "flushing: disarmDeadline armCloseDeadline refuseReads pump",
-      .closeAfterReads: "finishing(pendingReads): disarmDeadline recheckQueues",
-      .closeAfterWrites: "finishing(pendingWrites): disarmDeadline armCloseDeadline recheckQueues",
-      .idle: "flushing, timedOut: disarmDeadline refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .tailMoved: "open: disarmDeadline",
-      .tailDeadline: "open: resetWhenDropped recheckQueues",
-    ],
-    "open, tail released": [
-      .peerFinished: "open: tellOfPeerEnd recheckQueues",
-      .broken: "open, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "open: refuseWrites failFlushes pump",
-      .close: "flushing: armCloseDeadline closeWhenDropped refuseReads pump",
-      .closeAfterReads: "finishing(pendingReads): closeWhenDropped recheckQueues",
-      .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline closeWhenDropped recheckQueues",
-      .idle: "flushing, timedOut: closeWhenDropped refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline closeWhenDropped reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline closeWhenDropped reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline closeWhenDropped reset END",
-      .tailMoved: "open: closeWhenDropped",
-    ],
-    "open, peer finished": [
-      .broken: "open, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "open: refuseWrites failFlushes pump",
-      .close: "flushing: armCloseDeadline refuseReads pump",
-      .closeAfterReads: "finishing(pendingReads): recheckQueues",
-      .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline recheckQueues",
-      .readToTheEnd: "flushing: armCloseDeadline endReads pump",
-      .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .tailAlone: "open: armTailDeadline",
-    ],
+    "connecting": alive(
+      "connecting",
+      [
+        .up: "open: announce startIdleWatch openQueues",
+        .close: "released, local: stopIdleWatch disarmDeadline giveUp END",
+        .closeAfterReads: "finishing(pendingReads): recheckQueues",
+        .closeAfterWrites: "finishing(pendingWrites): recheckQueues",
+      ]),
+    "connecting, to finish": alive(
+      "finishing(pendingWrites)",
+      [
+        .up: "finishing(pendingWrites): announce startIdleWatch armCloseDeadline openQueues",
+        .close: "released, local: stopIdleWatch disarmDeadline giveUp END",
+        .allDrained: "released, local: stopIdleWatch disarmDeadline giveUp END",
+      ]),
+    "open": alive(
+      "open",
+      [
+        .close: "flushing: armCloseDeadline refuseReads pump",
+        .closeAfterReads: "finishing(pendingReads): recheckQueues",
+        .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline recheckQueues",
+        .tailAlone: "open: armTailDeadline",
+      ]),
+    "open, tail timed": alive(
+      "open",
+      [
+        .close: "flushing: disarmDeadline armCloseDeadline refuseReads pump",
+        .closeAfterReads: "finishing(pendingReads): disarmDeadline recheckQueues",
+        .closeAfterWrites: "finishing(pendingWrites): disarmDeadline armCloseDeadline recheckQueues",
+        .idle: "flushing, timedOut: disarmDeadline refuseWrites report refuseReads pump",
+        .tailMoved: "open: disarmDeadline",
+        .tailDeadline: "open: resetWhenDropped recheckQueues",
+      ]),
+    "open, tail released": alive(
+      "open",
+      [
+        .close: "flushing: armCloseDeadline closeWhenDropped refuseReads pump",
+        .closeAfterReads: "finishing(pendingReads): closeWhenDropped recheckQueues",
+        .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline closeWhenDropped recheckQueues",
+        .idle: "flushing, timedOut: closeWhenDropped refuseWrites report refuseReads pump",
+        .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline closeWhenDropped reset END",
+        .abort: "released, local: stopIdleWatch disarmDeadline closeWhenDropped reset END expireNow",
+        .end: "released, timedOut: stopIdleWatch disarmDeadline closeWhenDropped reset END",
+        .tailMoved: "open: closeWhenDropped",
+      ]),
+    "open, peer finished": atPeersEnd,
     "open, broken": [
       .close: "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release",
       .closeAfterReads: "finishing(pendingReads): recheckQueues",
@@ -128,76 +94,44 @@ import Testing
         "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release expireNow",
       .end: "released: stopIdleWatch disarmDeadline reset refuseWrites failFlushes refuseReads pump release",
     ],
-    "open, writes lost": [
-      .broken: "open, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "open: refuseWrites failFlushes pump",
-      .close: "flushing: armCloseDeadline refuseReads pump",
-      .closeAfterReads: "finishing(pendingReads): recheckQueues",
-      .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline recheckQueues",
-      .readToTheEnd: "flushing: armCloseDeadline endReads pump",
-      .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .tailAlone: "open: armTailDeadline",
-    ],
-    "finishing reads": [
-      .peerFinished: "finishing(pendingReads): tellOfPeerEnd recheckQueues",
-      .broken: "finishing(pendingReads), reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "finishing(pendingReads): refuseWrites failFlushes pump",
-      .close: "flushing: armCloseDeadline refuseReads pump",
-      .readsDrained: "flushing: armCloseDeadline refuseReads pump",
-      .allDrained: "flushing: armCloseDeadline refuseReads pump",
-      .allDrainedButFlushes: "flushing: armCloseDeadline refuseReads pump",
-      .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-    ],
-    "finishing writes": [
-      .peerFinished: "finishing(pendingWrites): tellOfPeerEnd recheckQueues",
-      .broken: "finishing(pendingWrites), reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "finishing(pendingWrites): refuseWrites failFlushes pump",
-      .close: "flushing: armCloseDeadline refuseReads pump",
-      .allDrained: "flushing: armCloseDeadline refuseReads pump",
-      .idle: "flushing, timedOut: refuseWrites report refuseReads pump",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-    ],
-    "flushing": [
-      .peerFinished: "flushing: tellOfPeerEnd recheckQueues",
-      .broken: "flushing, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "flushing: refuseWrites failFlushes pump",
-      .allDrained: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
-      .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
-      .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-    ],
-    "flushing at the end": [
-      .broken: "flushing, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "flushing: refuseWrites failFlushes pump",
-      .userCloses: "flushing: refuseReads pump",
-      .allDrained: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
-      .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
-      .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-    ],
-    "flushing for a layer": [
-      .peerFinished: "flushing: tellOfPeerEnd recheckQueues",
-      .broken: "flushing, reset: refuseWrites report failFlushes",
-      .brokenBehindTheEnd: "flushing: refuseWrites failFlushes pump",
-      .allDrained: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
-      .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
-      .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .idleWithWrites: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-      .abort: "flushing: shortenCloseDeadline",
-      .end: "released, timedOut: stopIdleWatch disarmDeadline reset END",
-    ],
+    "open, writes lost": atPeersEnd,
+    "finishing reads": alive(
+      "finishing(pendingReads)",
+      [
+        .close: "flushing: armCloseDeadline refuseReads pump",
+        .readsDrained: "flushing: armCloseDeadline refuseReads pump",
+        .allDrained: "flushing: armCloseDeadline refuseReads pump",
+        .allDrainedButFlushes: "flushing: armCloseDeadline refuseReads pump",
+      ]),
+    "finishing writes": alive(
+      "finishing(pendingWrites)",
+      [
+        .close: "flushing: armCloseDeadline refuseReads pump",
+        .allDrained: "flushing: armCloseDeadline refuseReads pump",
+      ]),
+    "flushing": alive(
+      "flushing",
+      [
+        .allDrained: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
+        .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
+        .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
+      ]),
+    "flushing at the end": alive(
+      "flushing", peerHasFinished: true,
+      [
+        .userCloses: "flushing: refuseReads pump",
+        .allDrained: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
+        .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
+        .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
+      ]),
+    "flushing for a layer": alive(
+      "flushing",
+      [
+        .allDrained: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
+        .allDrainedButFlushes: "lingering: stopIdleWatch disarmDeadline failFlushes linger",
+        .idle: "released, timedOut: stopIdleWatch disarmDeadline reset END",
+        .abort: "flushing: shortenCloseDeadline",
+      ]),
     "lingering": [
       .peerFinished: "lingering: tellOfPeerEnd recheckQueues",
       .broken: "lingering, reset: refuseWrites report failFlushes",
@@ -209,6 +143,31 @@ import Testing
     "released": ended,
     "released in order": ended,
   ]
+
+  private static let atPeersEnd = alive(
+    "open", peerHasFinished: true,
+    [
+      .close: "flushing: armCloseDeadline refuseReads pump",
+      .closeAfterReads: "finishing(pendingReads): recheckQueues",
+      .closeAfterWrites: "finishing(pendingWrites): armCloseDeadline recheckQueues",
+      .readToTheEnd: "flushing: armCloseDeadline endReads pump",
+      .tailAlone: "open: armTailDeadline",
+    ])
+
+  /// The rows of a state in which the stream has a connection: its own, and those that most such states have.
+  private static func alive(
+    _ phase: String, peerHasFinished: Bool = false, _ own: [Event: String]
+  ) -> [Event: String] {
+    let ends = "released, timedOut: stopIdleWatch disarmDeadline reset END"
+    var common: [Event: String] = [
+      .broken: "\(phase), reset: refuseWrites report failFlushes",
+      .brokenBehindTheEnd: "\(phase): refuseWrites failFlushes pump",
+      .idle: "flushing, timedOut: refuseWrites report refuseReads pump", .idleWithWrites: ends, .end: ends,
+      .abort: "released, local: stopIdleWatch disarmDeadline reset END expireNow",
+    ]
+    if !peerHasFinished { common[.peerFinished] = "\(phase): tellOfPeerEnd recheckQueues" }
+    return common.merging(own) { $1 }
+  }
 
   private static let ended: [Event: String] = [
     .peerFinished: "released: tellOfPeerEnd recheckQueues",

@@ -6,9 +6,7 @@ import Testing
 
 @Suite(.tags(.pure)) struct WriteQueueTests {
   @Test func `Nothing is begun before the stream is open; then writes go out in the order of their calls`() {
-    var driver = WriteDriver(isOpen: false)
-    driver.admit("ab", 1)
-    driver.admit("cd", 2)
+    var driver = WriteDriver(isOpen: false, "ab", "cd")
     driver.pump([9])
     #expect(driver.begun == [] && driver.taken == [])
     driver.queue.open()
@@ -89,8 +87,7 @@ import Testing
   }
 
   @Test func `Empty writes succeed in their turn without a send`() {
-    var driver = WriteDriver()
-    driver.admit("a", 1)
+    var driver = WriteDriver("a")
     driver.admit([], 2)
     driver.admit([[], []], 3)
     driver.pump()
@@ -114,15 +111,6 @@ import Testing
     #expect(driver.finished == [.init(1, failedAfter: 3), .init(2, failedAfter: 0)])
   }
 
-  @Test func `A part sent before, of a write behind another, is no place in its pieces`() {
-    var driver = WriteDriver()
-    driver.admit("ab", 1)
-    driver.admit([Array("ef".utf8)], 2, alreadySent: 2)
-    driver.pump([2, 1, 1])
-    #expect(driver.text == "abef")
-    #expect(driver.finished == [.init(1), .init(2)])
-  }
-
   // MARK: Taking back
 
   @Test func `A write that has not begun is taken out, and its bytes never leave`() {
@@ -139,22 +127,8 @@ import Testing
     }
   }
 
-  @Test func `A write that was begun and of which nothing was sent is taken out too`() {
-    var driver = WriteDriver()
-    driver.admit("ab", 1)
-    driver.admit("cd", 2)
-    driver.pump()
-    #expect(driver.begun == [1])
-    #expect(driver.remove(1) == 0)
-    driver.pump([9])
-    #expect(driver.text == "cd")
-    #expect(driver.begun == [1, 2])
-  }
-
   @Test func `A write of which a part is sent is never torn: it goes on without anybody waiting`() {
-    var driver = WriteDriver()
-    driver.admit("abc", 1)
-    driver.admit("def", 2)
+    var driver = WriteDriver("abc", "def")
     driver.pump([1])
     #expect(driver.remove(1) == 1)
     #expect(driver.remove(1) == nil)
@@ -164,15 +138,6 @@ import Testing
     driver.pump([9])
     #expect(driver.text == "abcdef")
     #expect(driver.finished == [.init(nil), .init(nil)])
-  }
-
-  @Test func `A write that was sent in part without queueing is not taken out`() {
-    var driver = WriteDriver()
-    driver.admit([[98]], 1, alreadySent: 1)
-    #expect(driver.remove(1) == 1)
-    driver.pump([1])
-    #expect(driver.text == "b")
-    #expect(driver.finished == [.init(nil)])
   }
 
   @Test func `A write that is abandoned goes on without anybody waiting, though no byte of it was sent`() {
@@ -221,8 +186,7 @@ import Testing
   @Test func `A file goes out between the writes around it, from where the kernel left off`() throws {
     let file = try FileSource(path: "/proc/self/exe")
     for room in 1...12 {
-      var driver = WriteDriver()
-      driver.admit("ab", 1)
+      var driver = WriteDriver("ab")
       driver.sendFile(file, 65..<72, 2)
       driver.sendFile(file, 0..<0, 3)
       driver.admit("cd", 4)
@@ -254,8 +218,7 @@ import Testing
 
   @Test func `A descriptor goes with the first byte of its write, once, and no other bytes go along`() throws {
     for room in 1...4 {
-      var driver = WriteDriver()
-      driver.admit("ab", 1)
+      var driver = WriteDriver("ab")
       let descriptor = try OwnedDescriptor.openForReading("/dev/null")
       let number = descriptor.number
       driver.pass("cde", descriptor, 2)
@@ -270,8 +233,7 @@ import Testing
   // MARK: Flush, half-close, refusal
 
   @Test func `A flush leaves when all before it is sent, also behind a half-close`() {
-    var driver = WriteDriver()
-    driver.admit("ab", 1)
+    var driver = WriteDriver("ab")
     driver.flush(2)
     driver.admit("cd", 3)
     driver.finishWriting(4)
@@ -290,8 +252,7 @@ import Testing
   }
 
   @Test func `The half-close comes when all before it is sent`() {
-    var driver = WriteDriver()
-    driver.admit("ab", 1)
+    var driver = WriteDriver("ab")
     driver.finishWriting(2)
     #expect(driver.queue.isFinishing && !driver.queue.isFinished)
     driver.pump([1])
@@ -305,9 +266,7 @@ import Testing
 
   @Test func `A refusal fails every write, those to come too, and says how much of each was taken`() {
     for isOpen in [false, true] {
-      var driver = WriteDriver(isOpen: isOpen)
-      driver.admit("abc", 1)
-      driver.admit("d", 2)
+      var driver = WriteDriver(isOpen: isOpen, "abc", "d")
       driver.admit([], 3)
       driver.finishWriting(4)
       driver.pump([2])
