@@ -71,7 +71,7 @@ package struct LimitBoundary: Sendable, CustomTestStringConvertible {
 /// A row of the page with the limits, or one of its values, that no boundary tries.
 package struct UntriedLimit: Sendable {
   /// The row's first column.
-  let what: String
+  package let what: String
   /// The position of the value in the row; `nil` for all values.
   let position: Int?
   package let reason: String

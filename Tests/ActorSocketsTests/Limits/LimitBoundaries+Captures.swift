@@ -75,7 +75,6 @@ extension LimitBoundaries {
     return capture.recordedPackets == 2 && capture.droppedPackets == 0
   }
 
-  /// Reads what a pipe has, whose descriptor is nonblocking.
   static func readNow(_ number: Int32, atMost count: Int) throws -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: count)
     // SAFETY: read writes no more than the array has room for.

@@ -80,7 +80,7 @@ extension LimitBoundaries {
     },
     .time("time to send what was written, in `close()`") {
       try await inSimulation { simulation in
-        let (near, far) = try await connected(simulation)
+        let (near, far) = try await simulation.pair()
         // More than both ends have room for.
         _ = near.enqueueWrite([UInt8](repeating: 1, count: 4 << 20))
         return await elapsed {
@@ -91,7 +91,7 @@ extension LimitBoundaries {
     },
     .time(lingering) {
       try await inSimulation { simulation in
-        let (near, far) = try await connected(simulation)
+        let (near, far) = try await simulation.pair()
         return await elapsed {
           await near.close()
           withExtendedLifetime(far) {}
@@ -146,7 +146,6 @@ extension LimitBoundaries {
 
   // MARK: Pure machines
 
-  /// The time between the first two attempts.
   private static func attemptDelay(_ delay: Duration) throws -> Duration {
     let addresses = ([1, 2] as [UInt16]).map { SocketAddress.ipv4(.loopback, port: $0) }
     var machine = HappyEyeballs(trying: addresses, attemptDelay: delay.clampedNanoseconds)
@@ -168,7 +167,6 @@ extension LimitBoundaries {
     return schedule
   }
 
-  /// The number of look-ups that run while no look-up ends.
   private static func lookUps(_ count: Int, named name: (Int) -> String) -> Int {
     var schedule = asked(count, named: name)
     var (now, running): (Int64, Int) = (0, 0)
@@ -197,21 +195,12 @@ extension LimitBoundaries {
 
   // MARK: Simulations
 
-  /// The address of a host that answers nothing.
   private static func silentHost(of simulation: Simulation) -> Endpoint {
     let host = simulation.host("silent")
     simulation.partition([simulation.host("main")], from: [host])
     return .address(host.addresses[0].socketAddress(port: 80))
   }
 
-  /// Two ends of a connection between the simulation's own program and another host.
-  private static func connected(_ simulation: Simulation) async throws -> (near: TCPConnection, far: TCPConnection) {
-    let listener = try await simulation.host("far").run { try TCPListener.bind(to: .port(80)) }
-    let near = try await TCPConnection.connect(to: .host("far", port: 80))
-    return (near, try await listener.accept())
-  }
-
-  /// How often connecting to an address that refuses is tried.
   private static func triesToConnect(_ retry: TCPConnection.Retry?) async throws -> Int {
     try await inSimulation { _ in
       let begun = Notes<Int>()
@@ -225,7 +214,6 @@ extension LimitBoundaries {
     }
   }
 
-  /// How long a connection without bytes lasts after its peer was cut off.
   private static func timeUntilLost(
     _ change: @escaping @Sendable (inout TCPConnection.Liveness.KeepAlive) -> Void
   ) async throws -> Duration {

@@ -37,7 +37,7 @@ extension LimitBoundaries {
       let receiver = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)))
       let sender = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)))
       let batch = Array(repeating: Datagram([1], to: receiver.localAddresses[0]), count: count)
-      let isSent = await sender.sendsAtOnce(batch)
+      let isSent = await sender.sendsAtOnce(batch).all
       try await eventually("the rest is sent") { await sender.metrics.pendingSends == 0 }
       await sender.close()
       await receiver.close()
@@ -54,7 +54,6 @@ extension LimitBoundaries {
     },
   ]
 
-  /// Whether one call fetches this many datagrams of a byte.
   private static func fetchedTogether(
     _ count: Int, _ change: (inout UDPEndpoint.Configuration) -> Void = { _ in }
   ) async throws -> Bool {
@@ -67,7 +66,6 @@ extension LimitBoundaries {
     return await receiver.metrics.fetchedAhead == count - 1
   }
 
-  /// Whether a batch to be sent has room for datagrams of these sizes.
   private static func fitsIntoBatch(_ sizes: [Int]) -> Bool {
     guard let batch = DatagramBatch() else { return false }
     return sizes.allSatisfy { size in
@@ -78,18 +76,14 @@ extension LimitBoundaries {
 }
 
 extension UDPEndpoint {
-  /// Begins to send a batch.
-  ///
-  /// - Returns: Whether all of it is sent before anything else happens.
-  fileprivate func sendsAtOnce(_ batch: [Datagram]) -> Bool {
+  /// Begins to send a batch. Returns whether all of it, and how many datagrams, are sent before anything else happens.
+  @discardableResult
+  func sendsAtOnce(_ batch: [Datagram]) -> (all: Bool, count: UInt64) {
     let operation = admitSend(.datagrams(batch), nil, isBatch: true)
     pumpSends()
-    return operation.outcome != nil
+    return (operation.outcome != nil, counts.datagramsSent)
   }
 
-  /// Fetches once.
-  ///
-  /// - Returns: The number of datagrams that the filter dropped.
   func dropsAtOnce() -> Int {
     let before = counts.filtered
     core.rotation.mayAllBeReady()

@@ -122,7 +122,6 @@ extension LimitBoundaries {
 
   // MARK: Tools
 
-  /// Knows no name, and never says so.
   struct SilentResolver: Resolver {
     @concurrent func addresses(of name: String, family: AddressFamily) async throws -> [SocketAddress] {
       await LimitBoundaries.waitForCancellation()

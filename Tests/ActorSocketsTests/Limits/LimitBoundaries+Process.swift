@@ -66,7 +66,6 @@ extension LimitBoundaries {
     _ = fcntl(number, F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK)
   }
 
-  /// Writes to standard error, which is a pipe, until it has no room.
   private static func fillStandardError() throws {
     setBlocking(false, STDERR_FILENO)
     defer { setBlocking(true, STDERR_FILENO) }
@@ -77,7 +76,6 @@ extension LimitBoundaries {
     }
   }
 
-  /// Whether the thread that prints waits in write(2).
   private static func standardErrorIsBeingWritten() throws -> Bool {
     #if arch(x86_64)
       let call = "1"

@@ -126,7 +126,6 @@ private actor Greedy: EventHandler {
   func reactorShutDown() {}
 }
 
-/// Makes jobs, and runs them when they are no longer needed.
 private final class JobCollector: TaskExecutor {
   private let collected = Locked<[UnownedJob]>([])
 
@@ -135,7 +134,6 @@ private final class JobCollector: TaskExecutor {
     collected.withLock { $0.append(job) }
   }
 
-  /// Makes this many jobs.
   func jobs(_ count: Int) -> [UnownedJob] {
     for _ in 0..<count { Task(executorPreference: self) {} }
     return collected.withLock { $0 }

@@ -181,7 +181,6 @@ extension LimitBoundaries {
       _ = try await client.read(until: .lf)
     }
 
-    /// Drains the server as its defaults say, until its end.
     func end() async throws -> ServeReport {
       serving.cancel()
       return try await serving.value

@@ -110,19 +110,16 @@ enum LimitBoundaries {
 
   // MARK: Tools
 
-  /// Two connected streams with room for everything here.
   static func wide() -> (InMemoryConnection, InMemoryConnection) {
     var configuration = InMemoryConnection.Configuration()
     configuration.capacity = 1 << 20
     return InMemoryConnection.pair(configuration: configuration)
   }
 
-  /// Whether a body does not throw `.limitExceeded`.
   static func isWithinLimit(_ body: () async throws -> Void) async throws -> Bool {
     try await succeeds(unless: .limitExceeded, body)
   }
 
-  /// Whether a body does not throw `.timedOut`.
   static func isInTime(_ body: () async throws -> Void) async throws -> Bool {
     try await succeeds(unless: .timedOut, body)
   }
@@ -138,7 +135,6 @@ enum LimitBoundaries {
     }
   }
 
-  /// Runs a body in virtual time.
   static func inSimulation<Value: Sendable>(
     _ body: @escaping @Sendable (Simulation) async throws -> Value
   ) async throws -> Value {
@@ -146,14 +142,12 @@ enum LimitBoundaries {
     return try await simulation.run { try await body(simulation) }
   }
 
-  /// The virtual time that a body takes.
   static func elapsed(_ body: () async throws -> Void) async rethrows -> Duration {
     let start = ContinuousClock.now
     try await body()
     return start.duration(to: .now)
   }
 
-  /// Waits until the task is cancelled.
   static func waitForCancellation() async {
     let isCancelled = Gate()
     await withTaskCancellationHandler {

@@ -2,13 +2,26 @@ import TestSupport
 import Testing
 
 /// The limits of the page hold: exactly the limit is accepted, and one more is not; a time-out comes at its time and not before.
-/// `ProcessLimitTests` tries those that need a process of their own, and ActorSocketsTLSTests the rows about TLS.
+/// ActorSocketsTLSTests tries the rows about TLS.
 @Suite(.tags(.singleThread)) struct LimitBoundaryTests {
   @Test(arguments: LimitBoundaries.all)
   func `Exactly the limit is accepted, and one more is not`(boundary: LimitBoundary) async throws {
     try await within("both are tried", seconds: 180) {
       let fault = try await boundary.fault(on: LimitsPage.ofRepository())
       #expect(fault == nil)
+    }
+  }
+
+  @Test func `Exactly the limit of a process is accepted, and one more is not`() async {
+    // A process has its signals and its standard error only once, so they are tried in a process of their own.
+    await #expect(processExitsWith: .success) {
+      try await within("all are tried") {
+        let page = try LimitsPage.ofRepository()
+        for boundary in LimitBoundaries.ofProcess {
+          let fault = try await boundary.fault(on: page)
+          #expect(fault == nil, "\(boundary.testDescription)")
+        }
+      }
     }
   }
 

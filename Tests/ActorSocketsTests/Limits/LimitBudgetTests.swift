@@ -32,7 +32,7 @@ import Testing
       let target = other.localAddresses[0]
       sender.submit { sender in
         // The first budget is sent here, and the question arrives behind it.
-        sender.beginSending(batch)
+        sender.sendsAtOnce(batch)
         let bytes: [UInt8] = [2]
         _ = BorrowedDescriptor(question.number).send(bytes.span, to: target)
       }
@@ -85,12 +85,5 @@ import Testing
     }
     isOver.open()
     for task in endless { await task.value }
-  }
-}
-
-extension UDPEndpoint {
-  fileprivate func beginSending(_ batch: [Datagram]) {
-    _ = admitSend(.datagrams(batch), nil, isBatch: true)
-    pumpSends()
   }
 }

@@ -5,7 +5,6 @@ import Testing
 
 @testable import ActorSockets
 
-/// Limits in cases that are not the usual ones.
 @Suite struct LimitEdgeTests {
   @Test func `A drain does not lengthen the time for which a connection that closes waits for its peer`() async throws {
     try await within("the server ends") {
@@ -36,21 +35,10 @@ import Testing
       let batch =
         [Datagram](repeating: Datagram([1], to: target), count: 62) + [tooLong]
         + [Datagram](repeating: Datagram([1], to: target), count: 1_000)
-      let sent = await sender.sendsFirst(of: batch)
+      let sent = await sender.sendsAtOnce(batch).count
       #expect(sent <= UInt64(SendQueue<Int>.budget.operations), "\(sent) were sent before other sockets run")
       try await eventually("the rest is sent") { await sender.metrics.pendingSends == 0 }
       withExtendedLifetime(receiver) {}
     }
-  }
-}
-
-extension UDPEndpoint {
-  /// Begins to send a batch.
-  ///
-  /// - Returns: The number of datagrams that are sent before anything else happens.
-  fileprivate func sendsFirst(of batch: [Datagram]) -> UInt64 {
-    _ = admitSend(.datagrams(batch), nil, isBatch: true)
-    pumpSends()
-    return counts.datagramsSent
   }
 }

@@ -1,7 +1,6 @@
 import TestSupport
 
 extension LimitBoundaries {
-  /// The values of the page that no boundary tries.
   static let untried: [UntriedLimit] = switches + ofSystem + measured
 
   /// Values that are no limits.
