@@ -4,7 +4,6 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// The bytes in a socket's buffer.
 @Suite(.tags(.pure)) struct ByteStoreTests {
   @Test func `It does what an array does`() {
     var random = SeededRandom(seed: 1)

@@ -5,13 +5,10 @@ import Testing
 
 /// Connecting to a name on random networks: Happy Eyeballs, RFC 8305.
 @Suite struct ConnectSimulationTests {
-  /// What a host of the service does.
   private enum Behaviour: Int, CaseIterable { case serves, refuses, isDown, isCut }
 
   @Test func `A name whose hosts answer, refuse or say nothing is connected to if one of them answers`() async throws {
-    try await within("the simulations are over", seconds: secondsForSeeds) {
-      try await Simulation.explore(seeds: 0..<seeds(100, atMost: 10_000)) { try await Self.connect($0) }
-    }
+    try await simulated(seeds: 0..<seeds(100, atMost: 10_000), seconds: secondsForSeeds) { try await Self.connect($0) }
   }
 
   private static func connect(_ simulation: Simulation) async throws {

@@ -3,17 +3,13 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-/// Programs on simulated hosts that exchange datagrams.
 @Suite struct DatagramSimulationTests {
-  /// A server that answers each datagram with the same bytes.
   @Sendable static func echo() async throws {
     let endpoint = try UDPEndpoint.bind(to: .port(53))
     for try await datagram in endpoint.datagrams { try await endpoint.send([datagram.reply(datagram.bytes)]) }
   }
 
-  /// Asks a server until it answers.
-  ///
-  /// - Returns: The number of questions that it took.
+  /// Asks a server until it answers. Returns the number of questions that it took.
   static func ask(_ endpoint: UDPEndpoint, _ number: UInt8) async throws -> Int {
     for attempt in 1...50 {
       try await endpoint.send([number])
@@ -55,24 +51,20 @@ import Testing
   }
 
   @Test func `Sends wait for room if the link is slower than the program`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let (client, server) = (simulation.host("client"), simulation.host("server"))
-        // 10,000 bytes a second.
-        simulation.setLink(NetworkLink(bandwidth: 80_000), from: client, to: server)
-        server.start(Self.echo)
-        try await client.run {
-          let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
-          for _ in 0..<1_000 { try await endpoint.send([UInt8](repeating: 1, count: 972)) }
-        }
+    let simulation = try await simulated { simulation in
+      let (client, server) = (simulation.host("client"), simulation.host("server"))
+      // 10,000 bytes a second.
+      simulation.setLink(NetworkLink(bandwidth: 80_000), from: client, to: server)
+      server.start(Self.echo)
+      try await client.run {
+        let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
+        for _ in 0..<1_000 { try await endpoint.send([UInt8](repeating: 1, count: 972)) }
       }
-      // A send buffer takes about 120 of them; the other 880 leave one after the other, in a tenth of a second each.
-      #expect((.seconds(85)...(.seconds(95))).contains(simulation.clock.now.elapsed), "\(simulation.clock.now.elapsed)")
     }
+    // A send buffer takes about 120 of them; the other 880 leave one after the other, in a tenth of a second each.
+    #expect((.seconds(85)...(.seconds(95))).contains(simulation.clock.now.elapsed), "\(simulation.clock.now.elapsed)")
   }
 
-  /// A way to send.
   enum Call: CaseIterable {
     case one, batch, enqueued, named
 
@@ -90,22 +82,19 @@ import Testing
   func `A send whose filter closes the endpoint throws, also while the send buffer is full`(
     call: Call, verdict: UDPEndpoint.FilterVerdict
   ) async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let (client, server) = (simulation.host("client"), simulation.host("server"))
-        simulation.setLink(NetworkLink(bandwidth: 8_000), from: client, to: server)
-        try await client.run {
-          let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
-          await expectError(.timedOut) {
-            while true { try await endpoint.send([UInt8](repeating: 1, count: 972), timeout: .zero) }
-          }
-          await endpoint.setSendFilter { [weak endpoint] _ in
-            endpoint?.assumeIsolated { $0.close() }
-            return verdict
-          }
-          await expectError(.closed) { try await call.make(on: endpoint) }
+    try await simulated { simulation in
+      let (client, server) = (simulation.host("client"), simulation.host("server"))
+      simulation.setLink(NetworkLink(bandwidth: 8_000), from: client, to: server)
+      try await client.run {
+        let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
+        await expectError(.timedOut) {
+          while true { try await endpoint.send([UInt8](repeating: 1, count: 972), timeout: .zero) }
         }
+        await endpoint.setSendFilter { [weak endpoint] _ in
+          endpoint?.assumeIsolated { $0.close() }
+          return verdict
+        }
+        await expectError(.closed) { try await call.make(on: endpoint) }
       }
     }
   }
@@ -113,49 +102,43 @@ import Testing
   @Test func `While a program is paused, its receive buffer keeps what fits, and the rest is counted`()
     async throws
   {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let (client, server) = (simulation.host("client"), simulation.host("server"))
-        let endpoint = try await server.run { try UDPEndpoint.bind(to: .port(53)) }
-        server.pause()
-        try await client.run {
-          let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
-          for _ in 0..<1_000 { try await endpoint.send([UInt8](repeating: 1, count: 256)) }
-        }
-        try await Task.sleep(for: .seconds(1))
-        server.resume()
-        let received = try await server.run {
-          var count = 0
-          while (try? await endpoint.receive(timeout: .within(.seconds(1)))) != nil { count += 1 }
-          return count
-        }
-        // 212,992 bytes, of which each takes 1,024.
-        #expect(received == 208)
-        #expect(await endpoint.metrics.datagramsDropped == 1_000 - 208)
+    try await simulated { simulation in
+      let (client, server) = (simulation.host("client"), simulation.host("server"))
+      let endpoint = try await server.run { try UDPEndpoint.bind(to: .port(53)) }
+      server.pause()
+      try await client.run {
+        let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
+        for _ in 0..<1_000 { try await endpoint.send([UInt8](repeating: 1, count: 256)) }
       }
+      try await Task.sleep(for: .seconds(1))
+      server.resume()
+      let received = try await server.run {
+        var count = 0
+        while (try? await endpoint.receive(timeout: .within(.seconds(1)))) != nil { count += 1 }
+        return count
+      }
+      // 212,992 bytes, of which each takes 1,024.
+      #expect(received == 208)
+      #expect(await endpoint.metrics.datagramsDropped == 1_000 - 208)
     }
   }
 
   // MARK: Errors
 
   @Test func `A host without a socket refuses, and one without power says nothing`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let server = simulation.host("server")
-        try await simulation.host("client").run {
-          let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
-          try await endpoint.send([1])
-          await expectError(.connectionRefused) { _ = try await endpoint.receive(timeout: .within(.seconds(1))) }
-          let reports = endpoint.errors
-          let report = try #require(await reports.next())
-          #expect(
-            report.error.code == .connectionRefused && report.reporter.map { server.addresses.contains($0) } == true)
-          server.crash()
-          try await endpoint.send([1])
-          await expectError(.timedOut) { _ = try await endpoint.receive(timeout: .within(.seconds(1))) }
-        }
+    try await simulated { simulation in
+      let server = simulation.host("server")
+      try await simulation.host("client").run {
+        let endpoint = try await UDPEndpoint.connect(to: .host("server", port: 53))
+        try await endpoint.send([1])
+        await expectError(.connectionRefused) { _ = try await endpoint.receive(timeout: .within(.seconds(1))) }
+        let reports = endpoint.errors
+        let report = try #require(await reports.next())
+        #expect(
+          report.error.code == .connectionRefused && report.reporter.map { server.addresses.contains($0) } == true)
+        server.crash()
+        try await endpoint.send([1])
+        await expectError(.timedOut) { _ = try await endpoint.receive(timeout: .within(.seconds(1))) }
       }
     }
   }
@@ -186,14 +169,12 @@ import Testing
 
   // MARK: Groups and broadcasts
 
-  /// A host that answers the datagrams to a group with its name.
   @Sendable static func member(_ name: String, of group: String) async throws {
     let endpoint = try UDPEndpoint.bind(to: .port(5_000))
     try await endpoint.join(IPAddress(parsing: group), on: "eth0")
     for try await datagram in endpoint.datagrams { try await endpoint.send([datagram.reply(Array(name.utf8))]) }
   }
 
-  /// Sends a question, and collects the answers of a second.
   static func answers(_ endpoint: UDPEndpoint, _ address: SocketAddress) async throws -> [String] {
     try await endpoint.send([1], to: .address(address))
     var names: [String] = []
@@ -205,51 +186,45 @@ import Testing
 
   @Test(arguments: ["239.1.2.3", "ff15::1"])
   func `A datagram to a group reaches its members, on all hosts that it can reach`(group: String) async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let hosts = ["a", "b", "c"].map { simulation.host($0) }
-        for host in hosts { host.start { try await Self.member(host.name, of: group) } }
-        simulation.host("d").start { try await Self.member("d", of: "239.9.9.9") }
-        try await hosts[0].run {
-          let address = try IPAddress(parsing: group).socketAddress(port: 5_000)
-          let endpoint = try UDPEndpoint.bind(to: .port(0))
-          #expect(try await Self.answers(endpoint, address) == ["a", "b", "c"])
-          simulation.partition([hosts[0]], from: [hosts[2]])
-          #expect(try await Self.answers(endpoint, address) == ["a", "b"])
-          try await endpoint.set(.multicastLoopback, to: false)
-          #expect(try await Self.answers(endpoint, address) == ["b"])
-          try await endpoint.set(.multicastTimeToLive, to: 0)
-          #expect(try await Self.answers(endpoint, address) == [])
-        }
+    try await simulated { simulation in
+      let hosts = ["a", "b", "c"].map { simulation.host($0) }
+      for host in hosts { host.start { try await Self.member(host.name, of: group) } }
+      simulation.host("d").start { try await Self.member("d", of: "239.9.9.9") }
+      try await hosts[0].run {
+        let address = try IPAddress(parsing: group).socketAddress(port: 5_000)
+        let endpoint = try UDPEndpoint.bind(to: .port(0))
+        #expect(try await Self.answers(endpoint, address) == ["a", "b", "c"])
+        simulation.partition([hosts[0]], from: [hosts[2]])
+        #expect(try await Self.answers(endpoint, address) == ["a", "b"])
+        try await endpoint.set(.multicastLoopback, to: false)
+        #expect(try await Self.answers(endpoint, address) == ["b"])
+        try await endpoint.set(.multicastTimeToLive, to: 0)
+        #expect(try await Self.answers(endpoint, address) == [])
       }
     }
   }
 
   @Test func `Membership for one source takes its datagrams only, and ends when it is left`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let hosts = ["a", "b", "c"].map { simulation.host($0) }
-        let group = try IPAddress(parsing: "239.1.2.3")
-        try await hosts[2].run {
-          let endpoint = try UDPEndpoint.bind(to: .port(5_000))
+    try await simulated { simulation in
+      let hosts = ["a", "b", "c"].map { simulation.host($0) }
+      let group = try IPAddress(parsing: "239.1.2.3")
+      try await hosts[2].run {
+        let endpoint = try UDPEndpoint.bind(to: .port(5_000))
+        try await endpoint.join(group, on: .name("eth0"), source: hosts[0].addresses[0])
+        await expectError(.alreadyJoined) {
           try await endpoint.join(group, on: .name("eth0"), source: hosts[0].addresses[0])
-          await expectError(.alreadyJoined) {
-            try await endpoint.join(group, on: .name("eth0"), source: hosts[0].addresses[0])
-          }
-          await expectError(.interfaceNotFound) { try await endpoint.join(group, on: .name("eth9")) }
-          for host in hosts[..<2] {
-            try await host.run {
-              try await UDPEndpoint.bind(to: .port(0)).send(
-                Array(host.name.utf8), to: .address(group.socketAddress(port: 5_000)))
-            }
-          }
-          #expect(try await endpoint.receive(timeout: .within(.seconds(1))).bytes == Array("a".utf8))
-          await expectError(.timedOut) { _ = try await endpoint.receive(timeout: .within(.seconds(1))) }
-          try await endpoint.leave(group, on: .name("eth0"), source: hosts[0].addresses[0])
-          await expectError(.notJoined) { try await endpoint.leave(group, on: .name("eth0")) }
         }
+        await expectError(.interfaceNotFound) { try await endpoint.join(group, on: .name("eth9")) }
+        for host in hosts[..<2] {
+          try await host.run {
+            try await UDPEndpoint.bind(to: .port(0)).send(
+              Array(host.name.utf8), to: .address(group.socketAddress(port: 5_000)))
+          }
+        }
+        #expect(try await endpoint.receive(timeout: .within(.seconds(1))).bytes == Array("a".utf8))
+        await expectError(.timedOut) { _ = try await endpoint.receive(timeout: .within(.seconds(1))) }
+        try await endpoint.leave(group, on: .name("eth0"), source: hosts[0].addresses[0])
+        await expectError(.notJoined) { try await endpoint.leave(group, on: .name("eth0")) }
       }
     }
   }
@@ -258,37 +233,31 @@ import Testing
   func `A group is left on the interface that was not named, although it was joined on another one later`(
     group: String
   ) async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let group = try IPAddress(parsing: group)
-        try await simulation.host("a").run {
-          let endpoint = try UDPEndpoint.bind(to: .port(5_000))
-          try await endpoint.join(group)
-          try await endpoint.join(group, on: .name("lo"))
-          await expectError(.alreadyJoined) { try await endpoint.join(group, on: .name("eth0")) }
-          try await endpoint.leave(group)
-          await expectError(.notJoined) { try await endpoint.leave(group, on: .name("eth0")) }
-          try await endpoint.leave(group, on: .name("lo"))
-        }
+    try await simulated { simulation in
+      let group = try IPAddress(parsing: group)
+      try await simulation.host("a").run {
+        let endpoint = try UDPEndpoint.bind(to: .port(5_000))
+        try await endpoint.join(group)
+        try await endpoint.join(group, on: .name("lo"))
+        await expectError(.alreadyJoined) { try await endpoint.join(group, on: .name("eth0")) }
+        try await endpoint.leave(group)
+        await expectError(.notJoined) { try await endpoint.leave(group, on: .name("eth0")) }
+        try await endpoint.leave(group, on: .name("lo"))
       }
     }
   }
 
   @Test func `A broadcast reaches all hosts, and needs permission`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        for name in ["a", "b"] { simulation.host(name).start { try await Self.member(name, of: "239.1.2.3") } }
-        try await simulation.host("c").run {
-          let address = try SocketAddress(parsing: "255.255.255.255:5000")
-          let plain = try UDPEndpoint.bind(to: .address(.ipv4(.any, port: 0)))
-          await expectError(.permissionDenied) { try await plain.send([1], to: .address(address)) }
-          var configuration = UDPEndpoint.Configuration()
-          configuration.broadcast = true
-          let endpoint = try UDPEndpoint.bind(to: .address(.ipv4(.any, port: 0)), configuration: configuration)
-          #expect(try await Self.answers(endpoint, address) == ["a", "b"])
-        }
+    try await simulated { simulation in
+      for name in ["a", "b"] { simulation.host(name).start { try await Self.member(name, of: "239.1.2.3") } }
+      try await simulation.host("c").run {
+        let address = try SocketAddress(parsing: "255.255.255.255:5000")
+        let plain = try UDPEndpoint.bind(to: .address(.ipv4(.any, port: 0)))
+        await expectError(.permissionDenied) { try await plain.send([1], to: .address(address)) }
+        var configuration = UDPEndpoint.Configuration()
+        configuration.broadcast = true
+        let endpoint = try UDPEndpoint.bind(to: .address(.ipv4(.any, port: 0)), configuration: configuration)
+        #expect(try await Self.answers(endpoint, address) == ["a", "b"])
       }
     }
   }

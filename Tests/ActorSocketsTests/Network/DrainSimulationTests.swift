@@ -3,18 +3,13 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-/// Servers that drain while their clients crash.
 @Suite struct DrainSimulationTests {
   @Test func `A server that drains ends in time, whatever has become of its clients`() async throws {
-    try await within("the simulations are over", seconds: secondsForSeeds) {
-      try await Simulation.explore(seeds: 0..<seeds(50, atMost: 10_000)) { try await Self.drain($0) }
-    }
+    try await simulated(seeds: 0..<seeds(50, atMost: 10_000), seconds: secondsForSeeds) { try await Self.drain($0) }
   }
 
   @Test func `A server that drains answers every connection that it has accepted`() async throws {
-    try await within("the simulations are over", seconds: secondsForSeeds) {
-      try await Simulation.explore(seeds: 0..<seeds(50, atMost: 10_000)) { try await Self.answerAll($0) }
-    }
+    try await simulated(seeds: 0..<seeds(50, atMost: 10_000), seconds: secondsForSeeds) { try await Self.answerAll($0) }
   }
 
   /// Clients make one request for each connection, some time after they have connected. Each has an answer, unless its connection was

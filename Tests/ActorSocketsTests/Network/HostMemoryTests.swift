@@ -4,9 +4,7 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// What a simulation keeps after its end.
 @Suite struct HostMemoryTests {
-  /// Weak references to what a simulation consists of.
   private final class Parts: @unchecked Sendable {
     // SAFETY (@unchecked Sendable): set by the simulated program, and read after its end.
     weak var simulation: Simulation?

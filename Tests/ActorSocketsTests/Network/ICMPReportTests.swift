@@ -29,7 +29,6 @@ import Testing
       facts(.rejected(.administrativelyProhibited), Self.ipv6) == "1/1 \(Errno.permissionDenied) final handshake")
   }
 
-  /// Sends a packet over a link with a router that rejects it.
   private func fate(_ content: Packet.Content, to address: SocketAddress, loss: Double = 0) -> LinkState.Fate {
     var (state, random) = (LinkState(), SplitMix(seed: 1))
     var link = NetworkLink(latency: .fixed(.milliseconds(3)), loss: loss)
@@ -51,7 +50,6 @@ import Testing
     ] { #expect(silent.arrivals.isEmpty && silent.report == nil) }
   }
 
-  /// A machine in a state, for which a router rejects a segment.
   private func machine(_ state: TCPMachine.State, sequence: Int) -> TCPMachine {
     var machine = TCPMachine()
     machine.state = state

@@ -5,7 +5,6 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// What links do to packets.
 @Suite(.tags(.pure)) struct LinkStateTests {
   private static let millisecond: Int64 = 1_000_000
 
@@ -20,7 +19,6 @@ import Testing
     }
   }
 
-  /// Draws times from a distribution.
   private func draws(_ latency: NetworkLink.Latency, count: Int = 10_000) -> [Int64] {
     var random = SplitMix(seed: 7)
     return (0..<count).map { _ in latency.draw(&random) }
@@ -151,9 +149,7 @@ import Testing
 
   // MARK: Datagrams
 
-  /// Sends datagrams over a link, one each millisecond.
-  ///
-  /// - Returns: When each arrived, in nanoseconds.
+  /// Sends datagrams over a link, one each millisecond. Returns when each arrived, in nanoseconds.
   private func arrivals(_ link: NetworkLink, count: Int = 10_000, size: Int = 100) -> [[Int64]] {
     var (state, random) = (LinkState(), SplitMix(seed: 1))
     return (0..<Int64(count)).map {
@@ -208,8 +204,6 @@ extension Packet {
 }
 
 extension LinkState {
-  /// Sends a packet of a stream.
-  ///
   /// - Returns: When it arrives; `nil` if it is lost.
   fileprivate mutating func send(
     _ size: Int, over link: NetworkLink, at now: Int64, _ random: inout SplitMix

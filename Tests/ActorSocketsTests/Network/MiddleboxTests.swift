@@ -3,7 +3,6 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-/// Connections through devices that forget them, or drop what they carry.
 @Suite struct MiddleboxTests {
   private static let forgetting = Duration.seconds(300)
 
@@ -13,30 +12,26 @@ import Testing
     through middlebox: Middlebox, keepAlive: Duration?,
     _ body: @escaping @Sendable (Simulation, TCPConnection) async throws -> Void
   ) async throws {
-    let simulation = Simulation(seed: 2)
-    try await within("the simulation is over") {
-      try await simulation.run {
-        let (server, client) = (simulation.host("server"), simulation.host("client"))
-        simulation.setMiddlebox(middlebox, between: client, and: server)
-        server.start {
-          var configuration = TCPListener.Configuration()
-          configuration.connection.liveness = .off
-          try await TCPListener.bind(to: .port(80), configuration: configuration).serve { connection in
-            for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
-          }
+    try await simulated(Simulation(seed: 2)) { simulation in
+      let (server, client) = (simulation.host("server"), simulation.host("client"))
+      simulation.setMiddlebox(middlebox, between: client, and: server)
+      server.start {
+        var configuration = TCPListener.Configuration()
+        configuration.connection.liveness = .off
+        try await TCPListener.bind(to: .port(80), configuration: configuration).serve { connection in
+          for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
         }
-        try await client.run {
-          var configuration = TCPConnection.Configuration()
-          configuration.liveness.keepAlive = keepAlive.map { .init(idle: $0) }
-          let connection = try await TCPConnection.connect(to: .host("server", port: 80), configuration: configuration)
-          try await body(simulation, connection)
-          await connection.close()
-        }
+      }
+      try await client.run {
+        var configuration = TCPConnection.Configuration()
+        configuration.liveness.keepAlive = keepAlive.map { .init(idle: $0) }
+        let connection = try await TCPConnection.connect(to: .host("server", port: 80), configuration: configuration)
+        try await body(simulation, connection)
+        await connection.close()
       }
     }
   }
 
-  /// Sends a line, and waits for the answer.
   @Sendable private static func ask(_ connection: TCPConnection) async throws {
     try await connection.write(utf8: "hello\n")
     let answer = try await connection.read(until: .lf)

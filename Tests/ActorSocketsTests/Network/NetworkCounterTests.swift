@@ -3,14 +3,12 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-/// The counters of links.
 @Suite struct NetworkCounterTests {
   private func run(_ body: @escaping @Sendable (Simulation) async throws -> Void) async throws {
     let simulation = Simulation(seed: 1)
     try await within("the simulation is over") { try await simulation.run { try await body(simulation) } }
   }
 
-  /// Sends bytes from the host `client` to the host `server`, and closes the connection.
   @Sendable private static func send(_ count: Int, in simulation: Simulation) async throws {
     let listener = try await simulation.host("server").run { try TCPListener.bind(to: .port(80)) }
     async let bytes = listener.accept().readToEnd()

@@ -57,7 +57,6 @@ import Testing
     return lines
   }
 
-  /// Runs a body in a process that may have a number of descriptors more.
   private static func withFree(_ free: Int, _ body: () throws -> Void) throws {
     var limit: Int32 = 0
     var left = free

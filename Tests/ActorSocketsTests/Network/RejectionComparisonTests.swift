@@ -7,7 +7,6 @@ import Testing
 
 /// Reports of routers have the same effects in a simulation as on Linux, where nftables rejects packets.
 @Suite(.serialized, .needsNamespaces) struct RejectionComparisonTests {
-  /// What a router reports.
   struct Report: CustomTestStringConvertible {
     let rejection: NetworkLink.Rejection
     let isIPv4: Bool
@@ -19,7 +18,6 @@ import Testing
 
     var target: IPAddress { get throws { try IPAddress(parsing: isIPv4 ? "192.0.2.2" : "2001:db8::2") } }
 
-    /// What nftables calls it.
     var rule: String {
       switch rejection {
       case .networkUnreachable: isIPv4 ? "icmp type net-unreachable" : "icmpv6 type no-route"
@@ -205,10 +203,8 @@ private final class OpenConnection: Sendable {
     _ = try socket.socket.connect(to: target.socketAddress(port: 8))
   }
 
-  /// The errors that were noted.
   var errors: [Int32] { noted.all }
 
-  /// Notes the error of a receive, and then SO_ERROR.
   func noteErrors() {
     var bytes: [UInt8] = []
     let error: Int32 =
@@ -225,7 +221,6 @@ private final class OpenConnection: Sendable {
     guard case .bytes(1) = socket.socket.send([1].span) else { throw Overdue(description: "the byte was not sent") }
   }
 
-  /// Waits for an event of a socket of Linux.
   func waits(for event: Int32) throws {
     var entry = pollfd(fd: socket.number, events: Int16(event), revents: 0)
     // SAFETY: one struct pollfd is read and written, which `entry` is.

@@ -3,7 +3,6 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-/// Links on which a router rejects packets, as programs see it.
 @Suite struct RejectionTests {
   private static func link(_ rejection: NetworkLink.Rejection?) -> NetworkLink {
     var link = NetworkLink(latency: .fixed(.milliseconds(20)))
@@ -11,20 +10,16 @@ import Testing
     return link
   }
 
-  /// Runs a body on a client whose packets to a server are rejected.
   private func run(
     _ rejection: NetworkLink.Rejection?,
     _ body: @escaping @Sendable (Simulation, SimulatedHost, SimulatedHost) async throws -> Void
   ) async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let (client, server) = (simulation.host("client"), simulation.host("server"))
-        server.start(UppercaseEcho.server)
-        simulation.setLink(Self.link(nil), from: server, to: client)
-        simulation.setLink(Self.link(rejection), from: client, to: server)
-        try await client.run { try await body(simulation, client, server) }
-      }
+    try await simulated { simulation in
+      let (client, server) = (simulation.host("client"), simulation.host("server"))
+      server.start(UppercaseEcho.server)
+      simulation.setLink(Self.link(nil), from: server, to: client)
+      simulation.setLink(Self.link(rejection), from: client, to: server)
+      try await client.run { try await body(simulation, client, server) }
     }
   }
 
@@ -62,20 +57,15 @@ import Testing
       }
       defer { serving.cancel() }
       let connection = try await TCPConnection.connect(to: .host("server", port: 81))
-      func ask() async throws {
-        try await connection.write(utf8: "hello\n")
-        let answer = try await connection.read(until: .lf)
-        try #require(answer == Array("HELLO\n".utf8))
-      }
-      try await ask()
+      try await UppercaseEcho.ask(connection)
       simulation.setLink(Self.link(.hostUnreachable), from: client, to: server)
-      async let asking: Void = ask()
+      async let asking: Void = UppercaseEcho.ask(connection)
       try await simulation.clock.sleep(for: .seconds(10))
       simulation.setLink(Self.link(nil), from: client, to: server)
       try await asking
       simulation.setLink(Self.link(.networkUnreachable), from: client, to: server)
       let start = simulation.clock.now
-      await expectError(.unreachable) { try await ask() }
+      await expectError(.unreachable) { try await UppercaseEcho.ask(connection) }
       #expect(start.duration(to: simulation.clock.now) > .seconds(900))
     }
   }

@@ -4,15 +4,11 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Captures of links between simulated hosts.
 @Suite struct SimulatedCaptureTests {
   private let folder: Folder
 
   init() throws { folder = try Folder() }
 
-  /// Runs a program on the hosts `client` and `server`, and captures what they send each other.
-  ///
-  /// - Returns: The path of the file.
   private func capture(
     _ name: String, seed: UInt64 = 1, link: NetworkLink = NetworkLink(),
     _ body: @escaping @Sendable (Simulation) async throws -> Void
@@ -30,7 +26,6 @@ import Testing
     return path
   }
 
-  /// Sends a text to an echo server, and waits for the answer.
   @Sendable private static func echo(_ simulation: Simulation, _ count: Int, over address: String = "10.0.0.2")
     async throws
   {
@@ -115,7 +110,6 @@ import Testing
 
   // MARK: tshark
 
-  /// What tshark prints about a file.
   private func tshark(_ path: String, _ arguments: [String]) async throws -> [String] {
     let program = try await Program(.tshark, ["-n", "-r", path] + arguments)
     let lines = await program.output.lines
@@ -123,7 +117,6 @@ import Testing
     return lines
   }
 
-  /// Packets that tshark finds odd.
   private func oddities(_ path: String) async throws -> [String] {
     let checks = ["tcp", "udp", "ip"].flatMap { ["-o", "\($0).check_checksum:TRUE"] }
     let sums = ["tcp", "udp", "ip", "icmp", "icmpv6"].map { "\($0).checksum.status == 0" }.joined(separator: " || ")

@@ -4,15 +4,10 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// Two machines do what TCP promises, whatever happens to their segments.
 @Suite(.tags(.singleThread, .pure)) struct TCPMachineModelTests {
   private static let seeds = TestSupport.seeds(1_000)
 
   /// Runs a pair of machines with each seed, and records the first problem.
-  ///
-  /// - Parameters:
-  ///   - change: Changes what the seed has decided about the channel and the programs.
-  ///   - problem: Says what is wrong at the end; `nil` if nothing is.
   private func runAll(
     _ change: (inout MachinePair.Character, inout SeededRandom) -> Void = { _, _ in },
     _ problem: (MachinePair) -> String?

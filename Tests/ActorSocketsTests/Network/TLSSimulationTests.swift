@@ -4,7 +4,6 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-/// TLS over links that divide its records, lose parts of them and stall.
 @Suite struct TLSSimulationTests {
   @Test(arguments: [TLSVersion.v12, .v13])
   func `Handshakes and lines survive small packets, loss and stalls`(version: TLSVersion) async throws {

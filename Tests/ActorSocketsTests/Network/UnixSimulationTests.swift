@@ -5,59 +5,34 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// Programs that use unix sockets on the hosts of a simulation.
 @Suite struct UnixSimulationTests {
   private static let path = "/run/actorsockets-simulated/server.sock"
-
-  /// A server that answers each line with the same line in capitals.
-  @Sendable private static func serve(_ path: String) async throws {
-    let listener = try TCPListener.bind(to: .unix(path: path))
-    try await listener.serve { connection in
-      for try await line in connection.lines { try await connection.write(utf8: line.uppercased() + "\n") }
-    }
-  }
-
-  /// Sends lines to the server, and checks its answers.
-  @Sendable private static func ask(_ path: String) async throws {
-    let connection = try await TCPConnection.connect(to: .unix(path: path))
-    for number in 0..<5 {
-      try await connection.write(utf8: "line \(number)\n")
-      try #require(try await connection.read(until: .lf) == Array("LINE \(number)\n".utf8))
-    }
-    await connection.close()
-  }
 
   @Test(arguments: [path, "@server"], [Simulation.Order.fifo, Simulation.Order.random])
   func `Programs of one host talk through a unix socket, in no time and without a file on the disk`(
     path: String, order: Simulation.Order
   ) async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation(order: order)
-      try await simulation.run {
-        let host = simulation.host("host")
-        host.start { try await Self.serve(path) }
-        try await host.run {
-          try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<10 { group.addTask { try await Self.ask(path) } }
-            try await group.waitForAll()
-          }
+    try await simulated(Simulation(order: order)) { simulation in
+      let host = simulation.host("host")
+      host.start { try await UppercaseEcho.serve(.unix(path: path)) }
+      try await host.run {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for _ in 0..<10 { group.addTask { try await UppercaseEcho.client(5, to: .unix(path: path)) } }
+          try await group.waitForAll()
         }
       }
-      #expect(FileFacts(path) == nil)
     }
+    #expect(FileFacts(path) == nil)
   }
 
   @Test func `Two hosts have files of their own`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        simulation.host("server").start { try await Self.serve(Self.path) }
-        try await simulation.host("server").run { try await Self.ask(Self.path) }
-        try await simulation.host("other").run {
-          await expectError(.pathNotFound) { try await Self.ask(Self.path) }
-          let listener = try TCPListener.bind(to: .unix(path: Self.path))
-          await listener.close()
-        }
+    try await simulated { simulation in
+      simulation.host("server").start { try await UppercaseEcho.serve(.unix(path: Self.path)) }
+      try await simulation.host("server").run { try await UppercaseEcho.client(5, to: .unix(path: Self.path)) }
+      try await simulation.host("other").run {
+        await expectError(.pathNotFound) { try await UppercaseEcho.client(5, to: .unix(path: Self.path)) }
+        let listener = try TCPListener.bind(to: .unix(path: Self.path))
+        await listener.close()
       }
     }
   }
@@ -66,147 +41,127 @@ import Testing
   func `A file that a crash has left behind is stale, and the next server replaces it`(crash: SimulatedHost.Crash)
     async throws
   {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let host = simulation.host("host")
-        try await host.run {
-          let listener = try TCPListener.bind(to: .unix(path: Self.path))
-          await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: Self.path)) }
-          withExtendedLifetime(listener) {}
-        }
-        host.start { try await Self.serve(Self.path + "2") }
-        try await host.run { try await Self.ask(Self.path + "2") }
-        host.crash(crash)
-        host.restart()
-        try await host.run {
-          try await Self.ask(Self.path + "2")
-        }
+    try await simulated { simulation in
+      let host = simulation.host("host")
+      try await host.run {
+        let listener = try TCPListener.bind(to: .unix(path: Self.path))
+        await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: Self.path)) }
+        withExtendedLifetime(listener) {}
+      }
+      host.start { try await UppercaseEcho.serve(.unix(path: Self.path + "2")) }
+      try await host.run { try await UppercaseEcho.client(5, to: .unix(path: Self.path + "2")) }
+      host.crash(crash)
+      host.restart()
+      try await host.run {
+        try await UppercaseEcho.client(5, to: .unix(path: Self.path + "2"))
       }
     }
   }
 
   @Test func `A listener removes its file, and a stale one refuses until then`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let host = simulation.host("host")
-        host.start { try await Self.serve(Self.path) }
-        try await host.run { try await TCPConnection.connect(to: .unix(path: Self.path)).close() }
-        host.start {}
-        host.crash(.process)
-        host.restart()
-        try await host.run {
-          await expectError(.connectionRefused) { try await Self.ask(Self.path) }
-          await (try TCPListener.bind(to: .unix(path: Self.path))).close()
-          await expectError(.pathNotFound) { try await Self.ask(Self.path) }
-        }
+    try await simulated { simulation in
+      let host = simulation.host("host")
+      host.start { try await UppercaseEcho.serve(.unix(path: Self.path)) }
+      try await host.run { try await TCPConnection.connect(to: .unix(path: Self.path)).close() }
+      host.start {}
+      host.crash(.process)
+      host.restart()
+      try await host.run {
+        await expectError(.connectionRefused) { try await UppercaseEcho.client(5, to: .unix(path: Self.path)) }
+        await (try TCPListener.bind(to: .unix(path: Self.path))).close()
+        await expectError(.pathNotFound) { try await UppercaseEcho.client(5, to: .unix(path: Self.path)) }
       }
     }
   }
 
   @Test func `A fault of connect does not let a listener or an endpoint take the path of a live server`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation()
-      try await simulation.run {
-        let host = simulation.host("host")
-        host.start { try await Self.serve(Self.path) }
-        try await host.run {
-          try await Self.ask(Self.path)
-          let refusal = CallFault.ErrorNumber(rawValue: Errno.connectionRefused)
-          host.setFaults([.fail(.connect, with: refusal, probability: 1)])
-          await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: Self.path)) }
-          await expectError(.addressInUse) { _ = try UDPEndpoint.bind(to: .unix(path: Self.path)) }
-          host.setFaults([])
-          try await Self.ask(Self.path)
-        }
+    try await simulated { simulation in
+      let host = simulation.host("host")
+      host.start { try await UppercaseEcho.serve(.unix(path: Self.path)) }
+      try await host.run {
+        try await UppercaseEcho.client(5, to: .unix(path: Self.path))
+        let refusal = CallFault.ErrorNumber(rawValue: Errno.connectionRefused)
+        host.setFaults([.fail(.connect, with: refusal, probability: 1)])
+        await expectError(.addressInUse) { _ = try TCPListener.bind(to: .unix(path: Self.path)) }
+        await expectError(.addressInUse) { _ = try UDPEndpoint.bind(to: .unix(path: Self.path)) }
+        host.setFaults([])
+        try await UppercaseEcho.client(5, to: .unix(path: Self.path))
       }
     }
   }
 
   @Test func `A listener knows whether connections wait, though not how many`() async throws {
-    try await within("the simulation is over") {
-      try await Simulation().run {
-        var configuration = TCPListener.Configuration()
-        configuration.backlog = 5
-        let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: configuration)
-        #expect(await listener.waitingConnections() == [0])
-        let client = try await TCPConnection.connect(to: .unix(path: Self.path))
-        #expect(await listener.waitingConnections() == [6])
-        let server = try await listener.accept()
-        #expect(await listener.waitingConnections() == [0])
-        await server.close()
-        await client.close()
-        await listener.close()
-      }
+    try await simulated { _ in
+      var configuration = TCPListener.Configuration()
+      configuration.backlog = 5
+      let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: configuration)
+      #expect(await listener.waitingConnections() == [0])
+      let client = try await TCPConnection.connect(to: .unix(path: Self.path))
+      #expect(await listener.waitingConnections() == [6])
+      let server = try await listener.accept()
+      #expect(await listener.waitingConnections() == [0])
+      await server.close()
+      await client.close()
+      await listener.close()
     }
   }
 
   @Test func `A full backlog is waited for`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation(order: .random)
-      try await simulation.run {
-        var configuration = TCPListener.Configuration()
-        configuration.backlog = 1
-        let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: configuration)
-        async let all: Void = withThrowingTaskGroup(of: Void.self) { group in
-          for _ in 0..<8 {
-            group.addTask { await (try TCPConnection.connect(to: .unix(path: Self.path))).close() }
-          }
-          try await group.waitForAll()
-        }
+    try await simulated(Simulation(order: .random)) { simulation in
+      var configuration = TCPListener.Configuration()
+      configuration.backlog = 1
+      let listener = try TCPListener.bind(to: .unix(path: Self.path), configuration: configuration)
+      async let all: Void = withThrowingTaskGroup(of: Void.self) { group in
         for _ in 0..<8 {
-          try await simulation.clock.sleep(for: .milliseconds(100))
-          await (try listener.accept()).close()
+          group.addTask { await (try TCPConnection.connect(to: .unix(path: Self.path))).close() }
         }
-        try await all
+        try await group.waitForAll()
       }
+      for _ in 0..<8 {
+        try await simulation.clock.sleep(for: .milliseconds(100))
+        await (try listener.accept()).close()
+      }
+      try await all
     }
   }
 
   @Test func `Many bytes go through a unix socket whose buffer holds few of them`() async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation(order: .random)
-      try await simulation.run {
-        simulation.host("main").setFaults([
-          .shortReads(probability: 0.3), .shortWrites(probability: 0.3), .spuriousReadiness(probability: 0.2),
-        ])
-        let listener = try TCPListener.bind(to: .unix(path: Self.path))
-        let client = try await TCPConnection.connect(to: .unix(path: Self.path))
-        let server = try await listener.accept()
-        #expect(try await client.peerCredentials() == server.peerCredentials())
-        let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
-        async let sent: Void = client.write(bytes)
-        #expect(try await server.read(exactly: bytes.count) == bytes)
-        try await sent
-        await client.close()
-        #expect(try await server.read(upTo: 1) == nil)
-      }
+    try await simulated(Simulation(order: .random)) { simulation in
+      simulation.host("main").setFaults([
+        .shortReads(probability: 0.3), .shortWrites(probability: 0.3), .spuriousReadiness(probability: 0.2),
+      ])
+      let listener = try TCPListener.bind(to: .unix(path: Self.path))
+      let client = try await TCPConnection.connect(to: .unix(path: Self.path))
+      let server = try await listener.accept()
+      #expect(try await client.peerCredentials() == server.peerCredentials())
+      let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+      async let sent: Void = client.write(bytes)
+      #expect(try await server.read(exactly: bytes.count) == bytes)
+      try await sent
+      await client.close()
+      #expect(try await server.read(upTo: 1) == nil)
     }
   }
 
   @Test func `Endpoints send datagrams through unix sockets, and one that does not read slows its senders`()
     async throws
   {
-    try await within("the simulation is over") {
-      let simulation = Simulation(order: .random)
-      try await simulation.run {
-        var configuration = UDPEndpoint.Configuration()
-        configuration.metadata = [.peerCredentials]
-        let server = try UDPEndpoint.bind(to: .unix(path: Self.path), configuration: configuration)
-        let client = try await UDPEndpoint.connect(to: .unix(path: Self.path))
-        async let sent: Void = { for number in 0..<100 { try await client.send([UInt8(number)]) } }()
-        try await simulation.clock.sleep(for: .seconds(1))
-        for number in 0..<100 {
-          let datagram = try await server.receive()
-          try #require(datagram.bytes == [UInt8(number)])
-          try #require(datagram.remoteAddress == client.localAddress)
-          try #require(datagram.peerCredentials?.userID == 1_000)
-        }
-        try await sent
-        await server.close()
-        await expectError(.connectionRefused) { try await client.send([1]) }
+    try await simulated(Simulation(order: .random)) { simulation in
+      var configuration = UDPEndpoint.Configuration()
+      configuration.metadata = [.peerCredentials]
+      let server = try UDPEndpoint.bind(to: .unix(path: Self.path), configuration: configuration)
+      let client = try await UDPEndpoint.connect(to: .unix(path: Self.path))
+      async let sent: Void = { for number in 0..<100 { try await client.send([UInt8(number)]) } }()
+      try await simulation.clock.sleep(for: .seconds(1))
+      for number in 0..<100 {
+        let datagram = try await server.receive()
+        try #require(datagram.bytes == [UInt8(number)])
+        try #require(datagram.remoteAddress == client.localAddress)
+        try #require(datagram.peerCredentials?.userID == 1_000)
       }
+      try await sent
+      await server.close()
+      await expectError(.connectionRefused) { try await client.send([1]) }
     }
   }
 

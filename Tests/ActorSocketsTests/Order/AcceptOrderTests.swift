@@ -23,7 +23,6 @@ import Testing
 }
 
 extension TCPListener {
-  /// Accepts, lets `call` make another call of `accept`, and accepts again.
   fileprivate func acceptThree(
     _ call: @Sendable () -> Task<TCPConnection, any Error>
   ) async throws -> (TCPConnection, TCPConnection, TCPConnection) {

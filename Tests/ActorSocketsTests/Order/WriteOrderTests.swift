@@ -9,12 +9,10 @@ import Testing
 // writes its ticket as eight bytes, and the peer checks that they arrive in the order of their numbers.
 
 @Suite struct WriteOrderTests {
-  /// Where a writer's code runs.
   enum Place: CaseIterable, Sendable {
     case pool, workers, reactor, otherReactor, mainActor, actor, actorOnReactor
   }
 
-  /// How a write is made.
   enum Form: CaseIterable, Sendable {
     case enqueued, array, full, span, sequence, pieces, text, message
   }
@@ -25,7 +23,6 @@ import Testing
     let stream: any ByteStream
     let tickets = Locked<UInt64>(0)
 
-    /// Takes a ticket and makes the call, which an immediate task begins on the spot.
     func write(_ form: Form) -> Task<Void, any Error>? {
       tickets.withLock { ticket in
         let record = ticket.record
@@ -57,6 +54,22 @@ import Testing
     for expected in 0..<UInt64(count) {
       let ticket = UInt64(record: try await stream.read(exactly: 8))
       if ticket != expected { throw Overdue(description: "ticket \(ticket) came in place of \(expected)") }
+    }
+  }
+
+  /// Runs a body with a stream, and checks that its peer receives this many records in order.
+  private func write(
+    _ transport: Transport, upTo count: Int, seconds: Int = 120,
+    _ body: @escaping @Sendable (any ByteStream, Reactor) async throws -> Void
+  ) async throws {
+    try await within("all records arrive", seconds: seconds) {
+      let reactor = Reactor()
+      let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try await body(pair.client, reactor) }
+        group.addTask { try await check(pair.server, upTo: count) }
+        try await group.waitForAll()
+      }
     }
   }
 
@@ -93,14 +106,10 @@ import Testing
   func `Calls from everywhere are carried out in the order in which they were made`(
     transport: Transport
   ) async throws {
-    try await within("all records arrive", seconds: 120) {
-      let reactor = Reactor()
-      let other = Reactor()
-      let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
-      let desk = Desk(stream: pair.client)
-      let priorities: [TaskPriority] = [.background, .low, .medium, .high]
-      let perWriter = Self.rounds / Place.allCases.count / priorities.count
-      let total = perWriter * Place.allCases.count * priorities.count
+    let priorities: [TaskPriority] = [.background, .low, .medium, .high]
+    let perWriter = Self.rounds / Place.allCases.count / priorities.count
+    try await write(transport, upTo: perWriter * Place.allCases.count * priorities.count) { stream, reactor in
+      let (desk, other) = (Desk(stream: stream), Reactor())
       try await withThrowingTaskGroup(of: Void.self) { group in
         for place in Place.allCases {
           for priority in priorities {
@@ -116,7 +125,6 @@ import Testing
             }
           }
         }
-        group.addTask { try await check(pair.server, upTo: total) }
         try await group.waitForAll()
       }
     }
@@ -127,13 +135,9 @@ import Testing
   func `Plain calls on the reactor's thread are carried out in the order in which they were made`(
     transport: Transport, place: Place
   ) async throws {
-    try await within("all records arrive", seconds: 120) {
-      let reactor = Reactor()
-      let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
+    let (writers, perWriter) = (40, Self.rounds / 40)
+    try await write(transport, upTo: writers * perWriter) { stream, reactor in
       let tickets = Locked<UInt64>(0)
-      let writers = 40
-      let perWriter = Self.rounds / writers
-      let client = pair.client
       try await withThrowingTaskGroup(of: Void.self) { group in
         for number in 0..<writers {
           group.addTask(priority: number % 2 == 0 ? .low : .high) {
@@ -145,12 +149,11 @@ import Testing
                   defer { ticket += 1 }
                   return ticket.record
                 }
-                try await Desk.write(form, record, to: client)
+                try await Desk.write(form, record, to: stream)
               }
             }
           }
         }
-        group.addTask { try await check(pair.server, upTo: writers * perWriter) }
         try await group.waitForAll()
       }
     }
@@ -190,49 +193,35 @@ import Testing
 
   @Test(arguments: [Transport.tcpOverIPv4, .inMemory])
   func `Tasks without the preference of the one that started them keep the order`(transport: Transport) async throws {
-    try await within("all records arrive", seconds: 120) {
-      let reactor = Reactor()
-      let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
-      let starter = Starter(reactor, pair.client)
-      async let checked: Void = check(pair.server, upTo: 6 * 50 * 10)
+    try await write(transport, upTo: 6 * 50 * 10) { stream, reactor in
+      let starter = Starter(reactor, stream)
       for place in [Place.reactor, .pool, .workers, .reactor, .mainActor, .workers] {
         try await Self.run(place, reactor, reactor) {
           for task in await starter.start(50) { try await task.value }
         }
       }
-      try await checked
     }
   }
 
   @Test(arguments: [Transport.tcpOverIPv4, .inMemory], Place.allCases)
   func `A write enqueued before another call is sent before it`(transport: Transport, place: Place) async throws {
-    try await within("all records arrive", seconds: 120) {
-      let reactor = Reactor()
-      let pair = try await transport.pair(on: reactor) { $0.writeBudget = 1 << 30 }
-      let client = pair.client
-      async let written: Void = Self.run(place, reactor, Reactor()) {
+    try await write(transport, upTo: 2000) { stream, reactor in
+      try await Self.run(place, reactor, Reactor()) {
         for round in 0..<1000 as Range<UInt64> {
-          _ = client.enqueueWrite((2 * round).record)
+          _ = stream.enqueueWrite((2 * round).record)
           let form = Form.allCases[Int(round) % Form.allCases.count]
-          try await Desk.write(form, (2 * round + 1).record, to: client)
+          try await Desk.write(form, (2 * round + 1).record, to: stream)
         }
       }
-      try await check(pair.server, upTo: 2000)
-      try await written
     }
   }
 
   @Test(arguments: [Transport.tcpOverIPv4, .inMemory], Place.allCases)
   func `A call that goes behind another keeps its place`(transport: Transport, place: Place) async throws {
-    try await within("all records arrive") {
-      let reactor = Reactor()
-      let pair = try await transport.pair(on: reactor)
-      let client = pair.client
-      async let written: Void = Self.run(place, reactor, Reactor()) {
-        for round in 0..<100 as Range<UInt64> { try await client.writeBetween(3 * round) }
+    try await write(transport, upTo: 300, seconds: 60) { stream, reactor in
+      try await Self.run(place, reactor, Reactor()) {
+        for round in 0..<100 as Range<UInt64> { try await stream.writeBetween(3 * round) }
       }
-      try await check(pair.server, upTo: 300)
-      try await written
     }
   }
 

@@ -4,11 +4,9 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// Several tasks write into one connection in every way there is, while time and cancellation run against them.
 @Suite(.tags(.manualMemory)) struct MixedWriteTests {
   enum Kind: CaseIterable, Sendable { case array, pieces, file, descriptor, pending, flushed }
 
-  /// What the writers know of their records.
   private struct Account: Sendable {
     var sent: Set<Int> = []
     var gone: Set<Int> = []
@@ -38,7 +36,6 @@ import Testing
       }
     }
 
-    /// Writes one record.
     func write(_ kind: Kind, _ number: Int, _ length: Int, _ timeout: Timeout?) async throws {
       let bytes = record(number, length)
       switch kind {
@@ -93,7 +90,6 @@ import Testing
       }
     }
 
-    /// Receives everything, and a descriptor with each record that was to bring one.
     func receiveAll(_ seed: UInt64) async throws -> (Records, descriptors: [Int]) {
       var random = SeededRandom(seed: seed)
       var records = Records()
@@ -142,7 +138,6 @@ import Testing
 }
 
 extension OwnedDescriptor {
-  /// The number in the record that a file begins with.
   fileprivate borrowing func recordNumber() -> Int {
     var header = [UInt8](repeating: 0, count: 12)
     // SAFETY: pread writes no more than the array has room for.

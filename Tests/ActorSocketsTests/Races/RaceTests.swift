@@ -1,7 +1,6 @@
 import TestSupport
 import Testing
 
-/// The function `race`.
 @Suite struct RaceTests {
   @Test func `A race with an outcome that never occurs ends, and names it`() async throws {
     let error = await #expect(throws: Overdue.self) {

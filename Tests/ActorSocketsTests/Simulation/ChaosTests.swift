@@ -4,23 +4,19 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// Faults that the seed decides.
 @Suite(.tags(.singleThread, .crashes)) struct ChaosTests {
-  /// All faults.
   private static var everything: Chaos {
     var chaos = Chaos()
     chaos.weights[.crash] = 1
     return chaos
   }
 
-  /// A server that answers each line with the same line.
   @Sendable private static func server() async throws {
     try await TCPListener.bind(to: .port(80)).serve { connection in
       for try await line in connection.lines { try await connection.write(utf8: line + "\n", timeout: .seconds(5)) }
     }
   }
 
-  /// Asks the server until it answers.
   @Sendable private static func ask(_ text: String) async throws {
     for _ in 0..<100 {
       do {
@@ -38,7 +34,6 @@ import Testing
     Issue.record("100 attempts have failed")
   }
 
-  /// Runs an echo program with chaos, and returns its simulation.
   private func echo(_ seed: UInt64, _ chaos: Chaos) async throws -> Simulation {
     let simulation = Simulation(seed: seed, order: .random)
     try await simulation.run {
@@ -76,7 +71,6 @@ import Testing
     return simulation
   }
 
-  /// Checks that no fault is left.
   private static func checkRepaired(_ simulation: Simulation) {
     let thread = VirtualThread.required
     for from in thread.hosts.indices {

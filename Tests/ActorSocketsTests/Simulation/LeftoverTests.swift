@@ -3,9 +3,7 @@ import ActorSocketsTesting
 import TestSupport
 import Testing
 
-/// What `assertQuiet` says about what programs leave.
 @Suite(.tags(.crashes)) struct LeftoverTests {
-  /// The leftovers of a body.
   private func leftovers(
     within time: Duration = .seconds(5), _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws -> [String] {
@@ -178,7 +176,6 @@ import Testing
 }
 
 extension Simulation {
-  /// Keeps objects alive until the simulation has ended.
   fileprivate func keep(_ objects: (any AnyObject & Sendable)...) { kept.withLock { $0 += objects } }
 }
 

@@ -6,19 +6,7 @@ import SocketSystem
 import TestSupport
 import Testing
 
-/// The clocks of hosts, and the time of day.
 @Suite(.tags(.crashes)) struct SimulatedClockTests {
-  /// Runs a program in a simulation.
-  private func simulate(
-    timeOfDay: Duration? = nil, _ body: @escaping @Sendable (Simulation) async throws -> Void
-  ) async throws {
-    try await within("the simulation is over") {
-      let simulation = Simulation(timeOfDay: timeOfDay)
-      try await simulation.run { try await body(simulation) }
-    }
-  }
-
-  /// Reads from a connection that stays silent, with a timeout.
   @Sendable private static func readInVain(for timeout: Duration) async throws {
     let (client, server) = InMemoryConnection.pair()
     await #expect(throws: SocketError.self) { try await client.read(timeout: .within(timeout)) }
@@ -27,7 +15,7 @@ import Testing
   }
 
   @Test func `A second on a fast host is shorter, for sleeps on both clocks and for timeouts`() async throws {
-    try await simulate { simulation in
+    try await simulated { simulation in
       let host = simulation.host("fast")
       host.setClock(drift: 0.1)
       for wait: @Sendable () async throws -> Void in [
@@ -48,7 +36,7 @@ import Testing
   }
 
   @Test func `Setting the clock moves sleeps and timeouts that have begun, on this host only`() async throws {
-    try await simulate { simulation in
+    try await simulated { simulation in
       let (changed, other) = (simulation.host("changed"), simulation.host("other"))
       let ends = Locked<[String: Duration]>([:])
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -83,7 +71,7 @@ import Testing
   }
 
   @Test func `Timers come earlier and later, and in the order of their times`() async throws {
-    try await simulate { simulation in
+    try await simulated { simulation in
       let host = simulation.host("host")
       let ends = Locked<[String]>([])
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -113,7 +101,7 @@ import Testing
   }
 
   @Test func `Monotonic clocks do not jump, and an offset moves only the time of day`() async throws {
-    try await simulate(timeOfDay: .seconds(1_000_000_000)) { simulation in
+    try await simulated(Simulation(timeOfDay: .seconds(1_000_000_000))) { simulation in
       let host = simulation.host("host")
       try await host.run {
         try await Task.sleep(for: .seconds(50))
@@ -155,7 +143,7 @@ import Testing
     async throws
   {
     let real = Self.everyClock()
-    try await simulate(timeOfDay: .seconds(1_000_000_000)) { simulation in
+    try await simulated(Simulation(timeOfDay: .seconds(1_000_000_000))) { simulation in
       let start = Self.everyClock()
       #expect(start.timeOfDay == [1_000_000_000] && start.monotonic.count == 1)
       let host = simulation.host("host")
@@ -200,7 +188,7 @@ import Testing
 
   @Test(arguments: [SimulatedHost.Crash.process, .power])
   func `A host keeps its clock when it crashes`(kind: SimulatedHost.Crash) async throws {
-    try await simulate(timeOfDay: .seconds(1_000_000_000)) { simulation in
+    try await simulated(Simulation(timeOfDay: .seconds(1_000_000_000))) { simulation in
       let host = simulation.host("host")
       host.setClock(offset: .seconds(7), drift: 1)
       let before = try await host.run { ContinuousClock.now }
@@ -214,7 +202,7 @@ import Testing
   }
 
   @Test func `A connection in memory counts its timeouts on the clock of its reactor's host`() async throws {
-    try await simulate { simulation in
+    try await simulated { simulation in
       let (client, server) = InMemoryConnection.pair()
       let host = simulation.host("fast")
       host.setClock(drift: 1)
@@ -229,7 +217,7 @@ import Testing
   }
 
   @Test func `A datagram has the time of day at which it arrived on its host`() async throws {
-    try await simulate(timeOfDay: .seconds(1_000_000_000)) { simulation in
+    try await simulated(Simulation(timeOfDay: .seconds(1_000_000_000))) { simulation in
       simulation.defaultLink = NetworkLink(latency: .fixed(.milliseconds(250)))
       let host = simulation.host("host")
       host.setClock(offset: .seconds(5))
@@ -248,7 +236,7 @@ import Testing
   }
 
   @Test func `A deadlock and what is left over are told in the time of the simulation`() async throws {
-    try await simulate { simulation in
+    try await simulated { simulation in
       let host = simulation.host("fast")
       host.setClock(drift: 1)
       host.start {
@@ -285,7 +273,6 @@ import Testing
     }
   }
 
-  /// Hosts that sleep and note their time of day, while their clocks change.
   private static func change(_ simulation: Simulation) async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for host in (0..<3).map({ simulation.host("host\($0)") }) {
@@ -320,7 +307,7 @@ import Testing
     async throws
   {
     let context = try TestContexts.context(.v13)
-    try await simulate(timeOfDay: time.map { .seconds($0) }) { simulation in
+    try await simulated(Simulation(timeOfDay: time.map { .seconds($0) })) { simulation in
       simulation.host("server.test").start {
         let listener = try TCPListener.bind(to: .port(443))
         try await listener.serve(tls: context) { _ in }
@@ -340,13 +327,10 @@ import Testing
   @Test func `An offset may have any value, and so may the time to wait until all is quiet`() async {
     await #expect(processExitsWith: .success) {
       for duration in [Duration(attoseconds: .min), .nanoseconds(Int64.max), Duration(attoseconds: .max)] {
-        try await within("the simulation is over") {
-          let simulation = Simulation()
-          try await simulation.run {
-            simulation.host("other").setClock(offset: duration)
-            try await Task.sleep(for: .seconds(1))
-            try await simulation.assertQuiet(within: duration)
-          }
+        try await simulated { simulation in
+          simulation.host("other").setClock(offset: duration)
+          try await Task.sleep(for: .seconds(1))
+          try await simulation.assertQuiet(within: duration)
         }
       }
     }

@@ -6,7 +6,6 @@ import Testing
 
 @testable import ActorSockets
 
-/// Connections and servers in memory, in virtual time.
 @Suite struct SimulatedServerTests {
   @Test(arguments: [HandlerExecutor.pool, .reactor])
   func `A server and its clients run in the order of the seed`(place: HandlerExecutor) async throws {
@@ -33,7 +32,7 @@ import Testing
                   for round in 0..<4 {
                     try await connection.write(utf8: "\(number).\(round)\n")
                     let answer = try await connection.read(until: .lf, timeout: .seconds(1))
-                    try require(answer == Array("\(number).\(round)!\n".utf8), "an answer belongs to its request")
+                    try #require(answer == Array("\(number).\(round)!\n".utf8), "an answer belongs to its request")
                     simulation.note("\(number).\(round)")
                   }
                   await connection.close()
@@ -55,40 +54,36 @@ import Testing
   }
 
   @Test func `Timeouts and idle timeouts come in virtual time`() async throws {
-    try await within("the simulation is over") {
-      try await Simulation().run {
-        let (client, server) = InMemoryConnection.pair()
-        let began = ContinuousClock.now
-        let error = await #expect(throws: SocketError.self) {
-          try await client.read(exactly: 1, timeout: .seconds(86_000))
-        }
-        #expect(error?.code == .timedOut)
-        #expect(began.duration(to: .now) == .seconds(86_000))
-        try await server.write(utf8: "x")
-        #expect(try await client.read(exactly: 1) == Array("x".utf8))
+    try await simulated { _ in
+      let (client, server) = InMemoryConnection.pair()
+      let began = ContinuousClock.now
+      let error = await #expect(throws: SocketError.self) {
+        try await client.read(exactly: 1, timeout: .seconds(86_000))
       }
+      #expect(error?.code == .timedOut)
+      #expect(began.duration(to: .now) == .seconds(86_000))
+      try await server.write(utf8: "x")
+      #expect(try await client.read(exactly: 1) == Array("x".utf8))
     }
   }
 
   @Test func `The bytes that arrive at the time of a deadline are read`() async throws {
-    try await within("all seeds have run") {
-      try await Simulation.explore(seeds: 0..<300) { simulation in
-        let (client, server) = InMemoryConnection.pair()
-        async let writing: Void = {
-          try await Task.sleep(for: .seconds(5))
-          try await server.write(utf8: "0123456789")
-        }()
-        var all: [UInt8] = []
-        while all.count < 10 {
-          do {
-            all += try await client.read(exactly: 5, timeout: .seconds(5))
-          } catch let error as SocketError where error.code == .timedOut {
-            simulation.note("timed out")
-          }
+    try await simulated(seeds: 0..<300) { simulation in
+      let (client, server) = InMemoryConnection.pair()
+      async let writing: Void = {
+        try await Task.sleep(for: .seconds(5))
+        try await server.write(utf8: "0123456789")
+      }()
+      var all: [UInt8] = []
+      while all.count < 10 {
+        do {
+          all += try await client.read(exactly: 5, timeout: .seconds(5))
+        } catch let error as SocketError where error.code == .timedOut {
+          simulation.note("timed out")
         }
-        try await writing
-        try require(all == Array("0123456789".utf8), "no byte is lost")
       }
+      try await writing
+      try #require(all == Array("0123456789".utf8), "no byte is lost")
     }
   }
 
@@ -104,12 +99,4 @@ import Testing
       withExtendedLifetime(other) {}
     }
   }
-}
-
-private func require(_ condition: Bool, _ text: String) throws {
-  if !condition { throw Failed(text: text) }
-}
-
-private struct Failed: Error {
-  let text: String
 }

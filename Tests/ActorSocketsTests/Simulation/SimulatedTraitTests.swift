@@ -6,7 +6,6 @@ import Testing
 
 @testable import ActorSocketsTestTraits
 
-/// Tests that run in simulations.
 @Suite struct SimulatedTraitTests {
   @Test(.simulated(seeds: 20)) func `A test runs in virtual time, on the hosts of its simulation`() async throws {
     let simulation = try #require(Simulation.current)
@@ -36,8 +35,6 @@ import Testing
   }
 
   /// Runs a function as the testing library would run a test with the trait.
-  ///
-  /// - Returns: The issues of the run.
   private static func run(
     _ trait: SimulatedTrait, _ body: @escaping @Sendable () async throws -> Void
   ) async throws -> [String] {
@@ -48,46 +45,42 @@ import Testing
       texts.withLock { $0.append("\(issue)") }
       return nil
     }
-    try await collector.provideScope(for: test, testCase: testCase) {
-      do {
-        try await trait.provideScope(for: test, testCase: testCase) { try await body() }
-      } catch { texts.withLock { $0.append("\(error)") } }
+    try await within("the simulations are over") {
+      try await collector.provideScope(for: test, testCase: testCase) {
+        do {
+          try await trait.provideScope(for: test, testCase: testCase) { try await body() }
+        } catch { texts.withLock { $0.append("\(error)") } }
+      }
     }
     return texts.withLock { $0 }
   }
 
   @Test func `An expectation that fails stops the run, and names its seed`() async throws {
-    try await within("the simulations are over") {
-      let seeds = Mutex<[UInt64]>([])
-      let issues = try await Self.run(.simulated(seeds: 10)) {
-        let seed = Simulation.current?.seed ?? 0
-        seeds.withLock { $0.append(seed) }
-        #expect(seed < 3)
-      }
-      #expect(seeds.withLock { $0 } == [0, 1, 2, 3])
-      #expect(issues.count == 1 && issues[0].contains("ACTORSOCKETS_SEED=3"), "\(issues)")
+    let seeds = Mutex<[UInt64]>([])
+    let issues = try await Self.run(.simulated(seeds: 10)) {
+      let seed = Simulation.current?.seed ?? 0
+      seeds.withLock { $0.append(seed) }
+      #expect(seed < 3)
     }
+    #expect(seeds.withLock { $0 } == [0, 1, 2, 3])
+    #expect(issues.count == 1 && issues[0].contains("ACTORSOCKETS_SEED=3"), "\(issues)")
   }
 
   @Test func `A test that throws stops the run, and names its seed`() async throws {
     struct Oops: Error {}
-    try await within("the simulations are over") {
-      let issues = try await Self.run(.simulated(seeds: 10)) {
-        Simulation.current?.note("nothing")
-        if Simulation.current?.seed == 4 { throw Oops() }
-      }
-      #expect(issues.count == 1)
-      #expect(issues[0].contains("seed 4 fails: Oops()") && issues[0].contains("nothing"), "\(issues)")
+    let issues = try await Self.run(.simulated(seeds: 10)) {
+      Simulation.current?.note("nothing")
+      if Simulation.current?.seed == 4 { throw Oops() }
     }
+    #expect(issues.count == 1)
+    #expect(issues[0].contains("seed 4 fails: Oops()") && issues[0].contains("nothing"), "\(issues)")
   }
 
   @Test func `A test in a deadlock fails with what waits`() async throws {
-    try await within("the simulation is over") {
-      let issues = try await Self.run(.simulated()) { _ = try await TCPListener.bind(to: .port(7)).accept() }
-      #expect(issues.count == 1)
-      #expect(
-        issues[0].contains("nothing is left to run") && issues[0].contains("accept, for 0.0 seconds"), "\(issues)")
-    }
+    let issues = try await Self.run(.simulated()) { _ = try await TCPListener.bind(to: .port(7)).accept() }
+    #expect(issues.count == 1)
+    #expect(
+      issues[0].contains("nothing is left to run") && issues[0].contains("accept, for 0.0 seconds"), "\(issues)")
   }
 
   @Test func `A test within a simulation fails, because it cannot run another`() async throws {

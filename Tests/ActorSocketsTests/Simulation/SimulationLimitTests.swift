@@ -4,7 +4,6 @@ import EpollReactor
 import TestSupport
 import Testing
 
-/// How a simulation ends that its body does not end.
 @Suite struct SimulationLimitTests {
   private func failure(
     of simulation: Simulation, _ body: @escaping @Sendable () async throws -> Void
@@ -21,7 +20,7 @@ import Testing
 
   @Test func `A deadlock says what waits, and the program sees its cancellation`() async throws {
     try await within("the simulation is over") {
-      let (events, continuation) = AsyncStream.makeStream(of: String.self)
+      let found = Notes<String>()
       let simulation = Simulation(seed: 3)
       let error = try await failure(of: simulation) {
         let (client, server) = InMemoryConnection.pair()
@@ -32,22 +31,18 @@ import Testing
         do {
           _ = try await server.read(until: .lf)
         } catch {
-          continuation.yield("\(error)")
+          found.add("\(error)")
           throw error
         }
         await client.close()
       }
-      continuation.finish()
       #expect(error.code == .deadlock)
       #expect(error.time == .seconds(15))
       #expect(error.waiting.count == 1)
       #expect(error.description.contains("seed 3, at 15.000000000 s"))
       #expect(error.description.contains("1 read at 9"))
       #expect(error.description.contains("at most 65536 bytes: 9 bytes done, for 3.0 seconds"))
-      var found: [String] = []
-      for await event in events { found.append(event) }
-      #expect(found.count == 1)
-      #expect(found == ["CancellationError()"])
+      #expect(found.all == ["CancellationError()"])
     }
   }
 
@@ -116,20 +111,17 @@ import Testing
 
   @Test func `A task that still sleeps at the end never continues`() async throws {
     try await within("the simulation is over") {
-      let (events, continuation) = AsyncStream.makeStream(of: String.self)
+      let found = Notes<String>()
       try await Simulation().run {
         Task {
           try? await Task.sleep(for: .seconds(5))
-          continuation.yield("after five seconds")
+          found.add("after five seconds")
           try? await Task.sleep(for: .seconds(5))
-          continuation.yield("after ten seconds")
+          found.add("after ten seconds")
         }
         try await Task.sleep(for: .seconds(7))
       }
-      continuation.finish()
-      var found: [String] = []
-      for await event in events { found.append(event) }
-      #expect(found == ["after five seconds"])
+      #expect(found.all == ["after five seconds"])
     }
   }
 

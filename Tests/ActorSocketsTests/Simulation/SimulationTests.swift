@@ -21,7 +21,6 @@ private actor Counter {
 @Suite struct SimulationTests {
   @TaskLocal static var name = "none"
 
-  /// A program with every kind of task, which notes what happens.
   @Sendable private static func program(_ simulation: Simulation) async throws {
     let counter = Counter()
     await withTaskGroup(of: Void.self) { group in
@@ -122,21 +121,19 @@ private actor Counter {
   }
 
   @Test func `Durations are exact, on every clock`() async throws {
-    try await within("the simulation is over") {
-      try await Simulation().run {
-        let continuous = ContinuousClock.now
-        let suspending = SuspendingClock.now
-        for nanoseconds in [1, 999, 1_000_001, 123_456_789] as [Int64] {
-          let before = ContinuousClock.now
-          try await Task.sleep(for: .nanoseconds(nanoseconds))
-          #expect(before.duration(to: .now) == .nanoseconds(nanoseconds))
-        }
-        try await SuspendingClock().sleep(until: suspending.advanced(by: .seconds(2)))
-        #expect(suspending.duration(to: .now) == .seconds(2))
-        #expect(continuous.duration(to: .now) == .seconds(2))
-        let now = Simulation.current?.clock.now
-        #expect(now?.elapsed == .seconds(2))
+    try await simulated { _ in
+      let continuous = ContinuousClock.now
+      let suspending = SuspendingClock.now
+      for nanoseconds in [1, 999, 1_000_001, 123_456_789] as [Int64] {
+        let before = ContinuousClock.now
+        try await Task.sleep(for: .nanoseconds(nanoseconds))
+        #expect(before.duration(to: .now) == .nanoseconds(nanoseconds))
       }
+      try await SuspendingClock().sleep(until: suspending.advanced(by: .seconds(2)))
+      #expect(suspending.duration(to: .now) == .seconds(2))
+      #expect(continuous.duration(to: .now) == .seconds(2))
+      let now = Simulation.current?.clock.now
+      #expect(now?.elapsed == .seconds(2))
     }
   }
 

@@ -10,7 +10,6 @@ import Testing
 /// For this the programs here do something between any two calls of actors: if they did not, the optimiser could leave out the part of
 /// the task that runs between them.
 @Suite struct TraceRepetitionTests {
-  /// Answers lines and datagrams.
   @Sendable private static func server() async throws {
     let listener = try TCPListener.bind(to: .port(80))
     let endpoint = try UDPEndpoint.bind(to: .port(53))
@@ -27,7 +26,6 @@ import Testing
     }
   }
 
-  /// Asks over TCP.
   @Sendable private static func talk() async throws {
     let connection = try await TCPConnection.connect(to: .host("server", port: 80))
     for number in 0..<5 {
@@ -53,7 +51,6 @@ import Testing
     return false
   }
 
-  /// Three clients and a server on a bad network.
   private static func run(_ seed: UInt64) async throws -> Simulation {
     let simulation = Simulation(seed: seed, order: seed % 2 == 0 ? .random : .fifo)
     try await simulation.run {

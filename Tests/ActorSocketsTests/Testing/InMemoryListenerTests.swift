@@ -6,7 +6,6 @@ import Testing
 
 @testable import ActorSockets
 
-/// The special parts of a listener in memory: its backlog, and connecting to it.
 @Suite struct InMemoryListenerTests {
   private func listener(backlog: Int = 4096, on reactor: Reactor = .shared) -> InMemoryListener {
     var configuration = InMemoryListener.Configuration()

@@ -4,13 +4,18 @@ import EpollReactor
 import TestSupport
 import Testing
 
-/// Sleeps on a manual clock, and waiting until something waits.
 @Suite struct ManualTimeTests {
+  private nonisolated(nonsending) func withManualTime(
+    _ what: String, seconds: Int = 60, line: Int = #line,
+    _ body: nonisolated(nonsending) (ManualTime) async throws -> Void
+  ) async throws {
+    try await within(what, seconds: seconds, line: line) { try await body(ManualTime()) }
+  }
+
   // MARK: Sleeping
 
   @Test func `A sleep ends when the test has advanced to its time, and not before`() async throws {
-    try await within("the sleep has ended") {
-      let time = ManualTime()
+    try await withManualTime("the sleep has ended") { time in
       let start = time.now
       let hasEnded = Notes<ContinuousClock.Instant>()
       let sleeping = Task {
@@ -28,8 +33,7 @@ import Testing
 
   @Test(arguments: [Duration.zero, .seconds(-1), .seconds(Int64.min)])
   func `A sleep until the past or the present returns at once`(duration: Duration) async throws {
-    try await within("the sleep has ended") {
-      let time = ManualTime()
+    try await withManualTime("the sleep has ended") { time in
       await time.advance(by: .seconds(5))
       try await time.clock.sleep(for: duration)
       try await time.clock.sleep(until: time.now + duration)
@@ -37,8 +41,7 @@ import Testing
   }
 
   @Test func `A cancelled sleep throws CancellationError and leaves nothing behind`() async throws {
-    try await within("the sleeps have ended") {
-      let time = ManualTime()
+    try await withManualTime("the sleeps have ended") { time in
       let sleeping = Task { try await time.clock.sleep(for: .seconds(60)) }
       let longer = Task { try await time.clock.sleep(for: .seconds(61)) }
       try await time.waitForDeadlines(2)
@@ -52,8 +55,7 @@ import Testing
   }
 
   @Test func `A sleep of a cancelled task throws CancellationError, also if its time has passed`() async throws {
-    try await within("the sleeps have ended") {
-      let time = ManualTime()
+    try await withManualTime("the sleeps have ended") { time in
       for duration in [Duration.seconds(60), .zero] {
         let isCancelled = Gate()
         let sleeping = Task {
@@ -68,8 +70,7 @@ import Testing
   }
 
   @Test func `A sleep that is cancelled at its time has one outcome`() async throws {
-    try await within("every sleep has ended", seconds: 600) {
-      let time = ManualTime()
+    try await withManualTime("every sleep has ended", seconds: 600) { time in
       for _ in 0..<(wantedRounds ?? 200) {
         let sleeping = Task { try await time.clock.sleep(for: .seconds(1)) }
         try await time.waitForDeadlines(1)
@@ -88,8 +89,7 @@ import Testing
   }
 
   @Test func `Sleeps and timeouts end in the order of their times, each at its own`() async throws {
-    try await within("everything has ended") {
-      let time = ManualTime()
+    try await withManualTime("everything has ended") { time in
       let start = time.now
       let (client, server) = InMemoryConnection.pair(reactor: time.reactor)
       // It keeps the connection open.
@@ -115,8 +115,7 @@ import Testing
   }
 
   @Test func `A loop that sleeps runs once for each step of the test`() async throws {
-    try await within("the loop has ended") {
-      let time = ManualTime()
+    try await withManualTime("the loop has ended") { time in
       let times = Notes<Duration>()
       let start = time.now
       let loop = Task {
@@ -137,8 +136,7 @@ import Testing
   }
 
   @Test func `Sleeps go on after the reactor was shut down`() async throws {
-    try await within("the sleep has ended") {
-      let time = ManualTime()
+    try await withManualTime("the sleep has ended") { time in
       let sleeping = Task { try await time.clock.sleep(for: .seconds(1)) }
       try await time.waitForDeadlines(1)
       time.reactor.shutdown()
@@ -149,8 +147,7 @@ import Testing
 
   @Test func `The reactor ends with the last reference to its time`() async throws {
     weak var reactor: Reactor?
-    try await within("the sleep has ended") {
-      let time = ManualTime()
+    try await withManualTime("the sleep has ended") { time in
       reactor = time.reactor
       let sleeping = Task { try await time.clock.sleep(for: .seconds(1)) }
       try await time.advance(by: .seconds(1), whenWaiting: 1)
@@ -176,8 +173,7 @@ import Testing
   }
 
   @Test func `Waiting for deadlines counts sleeps and timeouts, and ends when there are enough`() async throws {
-    try await within("there are enough deadlines") {
-      let time = ManualTime()
+    try await withManualTime("there are enough deadlines") { time in
       try await time.waitForDeadlines(0)
       let (client, server) = InMemoryConnection.pair(reactor: time.reactor)
       let hasEnded = Notes<Int>()
@@ -205,8 +201,7 @@ import Testing
   }
 
   @Test func `Waiting for deadlines that do not come fails with a sentence`() async throws {
-    try await within("the wait has failed") {
-      let time = ManualTime()
+    try await withManualTime("the wait has failed") { time in
       let sleeping = Task { try await time.clock.sleep(for: .seconds(1)) }
       try await time.waitForDeadlines(1)
       let start = time.now
@@ -224,8 +219,7 @@ import Testing
 
   @Test(arguments: [true, false])
   func `Waiting for deadlines ends when it is cancelled, and the clock does not move`(isBefore: Bool) async throws {
-    try await within("the wait was cancelled") {
-      let time = ManualTime()
+    try await withManualTime("the wait was cancelled") { time in
       let start = time.now
       let mayWait = Gate()
       let waiting = Task {
@@ -242,8 +236,7 @@ import Testing
   }
 
   @Test func `A deadline of a socket counts, and one of a closed connection does not`() async throws {
-    try await within("the connections are closed") {
-      let time = ManualTime()
+    try await withManualTime("the connections are closed") { time in
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
       async let accepted = listener.accept()
       let client = try await TCPConnection.connect(
