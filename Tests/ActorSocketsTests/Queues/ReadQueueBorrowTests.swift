@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import ActorSockets
 
-@Suite struct ReadQueueBorrowTests {
+@Suite(.tags(.pure)) struct ReadQueueBorrowTests {
   @Test func `A read that borrows the buffer blocks the others until it ends`() {
     var driver = ReadDriver(.borrow(moreThan: 0), .any(upTo: 9))
     driver.receive("abc")

@@ -4,6 +4,9 @@ import Testing
 
 /// The history of `QueueModelTests` on real sockets and on streams of every kind, whose threads run at once.
 @Suite(.tags(.repeats)) struct ManyOperationsTests {
+  /// As many as fit into some seconds, and 3,000 in the long form.
+  private static let operations = min(rounds, 18_000) / 6
+
   private func run(
     _ transport: Transport, _ seed: UInt64, isNarrow: Bool, operations: Int, _ sizes: QueueHistory.Sizes
   ) async throws {
@@ -22,7 +25,7 @@ import Testing
     transport: Transport, seed: UInt64
   ) async throws {
     try await run(
-      transport, seed, isNarrow: false, operations: 3_000, QueueHistory.Sizes(read: 400, write: 3_000))
+      transport, seed, isNarrow: false, operations: Self.operations, QueueHistory.Sizes(read: 400, write: 3_000))
   }
 
   // Bytes in both directions at once, through buffers as small as these, wait for timers of the kernel.
@@ -30,6 +33,7 @@ import Testing
   func `Many writes into a stream without much room come out as if a queue did one after the other`(
     transport: Transport, seed: UInt64
   ) async throws {
-    try await run(transport, seed, isNarrow: true, operations: 800, QueueHistory.Sizes(write: 3_000, piece: 0))
+    try await run(
+      transport, seed, isNarrow: true, operations: Self.operations / 2, QueueHistory.Sizes(write: 3_000, piece: 0))
   }
 }
