@@ -356,7 +356,6 @@ import Testing
     var (one, other) = (TCPMachine(), TCPMachine())
     one.connect(at: 0)
     other.connect(at: 0)
-    // The answers are on their way.
     let (fromOne, fromOther) = (one.effects.segments, other.effects.segments)
     (one.effects, other.effects) = (TCPMachine.Effects(), TCPMachine.Effects())
     for segment in fromOne { other.receive(segment, at: 0) }
@@ -396,6 +395,6 @@ import Testing
     var (one, other) = crossed()
     one.finish(at: 0)
     exchange(&one, &other, at: Self.second)
-    #expect(one.state == .finWait2 && other.state == .closeWait && other.isDone)
+    #expect(one.state == .finWait2 && other.state == .closeWait && other.receiving.isDone)
   }
 }
