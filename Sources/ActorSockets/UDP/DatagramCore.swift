@@ -78,13 +78,13 @@ struct DatagramCore: ~Copyable {
       if address.unmapped == peer.address { return Route(index: peer.index, destination: nil) }
       throw .invalid("send", "the endpoint is connected to \(peer.address), and sends nothing to \(address)")
     }
-    return try routeWithoutPeer(address)
+    return try routeWithoutPeer(address, for: "send")
   }
 
   /// For an endpoint that is not connected, or that is to get another peer. The destination of the route is not `nil`.
-  func routeWithoutPeer(_ address: SocketAddress) throws(SocketError) -> Route {
+  func routeWithoutPeer(_ address: SocketAddress, for operation: String) throws(SocketError) -> Route {
     let address = address.unmapped
-    if let flaw = Self.flaw(of: address) { throw flaw }
+    if let flaw = Self.flaw(of: address, for: operation) { throw flaw }
     // The socket with the matching scope; otherwise any socket of the family.
     var found: Int?
     for index in sockets.indices where sockets[index].kind.reaches(address) {
@@ -96,11 +96,11 @@ struct DatagramCore: ~Copyable {
     }
     guard let found else {
       throw SocketError(
-        .familyNotSupported, operation: "send", detail: "\(sockets[0].address) cannot send to this kind of address",
+        .familyNotSupported, operation: operation, detail: "\(sockets[0].address) cannot send to this kind of address",
         address: address)
     }
     let local: SocketAddress? = sockets[found].address
-    let scoped = try address.scoped(by: local, isOnDevice: isOnDevice || address.isMulticast, for: "send")
+    let scoped = try address.scoped(by: local, isOnDevice: isOnDevice || address.isMulticast, for: operation)
     guard sockets[found].kind == .dual, case .ipv4(let ipv4, let port) = scoped else {
       return Route(index: found, destination: scoped)
     }
@@ -109,17 +109,17 @@ struct DatagramCore: ~Copyable {
 
   /// The reason why no endpoint can send to this address.
   @inline(__always)
-  private static func flaw(of address: SocketAddress) -> SocketError? {
-    if address.port == 0 { return .invalid("send", "port 0 cannot receive datagrams: \(address)") }
+  private static func flaw(of address: SocketAddress, for operation: String) -> SocketError? {
+    if address.port == 0 { return .invalid(operation, "port 0 cannot receive datagrams: \(address)") }
     guard case .unix(let path) = address, path.isUnnamed else { return nil }
-    return .invalid("send", "a socket without a name cannot receive datagrams")
+    return .invalid(operation, "a socket without a name cannot receive datagrams")
   }
 
   static func flaw(ofSender address: SocketAddress?) -> SocketError? {
     guard let address else {
       return SocketError(.notConnected, operation: "send", detail: "the sender has no name to reply to")
     }
-    return flaw(of: address)
+    return flaw(of: address, for: "send")
   }
 
   // MARK: Room

@@ -137,7 +137,8 @@ extension UDPEndpoint {
     do throws(SocketError) {
       // A connected peer was reached before.
       if !asPeer, try core.route(address).destination == nil { return nil }
-      let route = try core.routeWithoutPeer(address)
+      let operation = asPeer ? "connect" : "send"
+      let route = try core.routeWithoutPeer(address, for: operation)
       let destination = (route.destination ?? address).unmapped
       if destination.isUnix { return nil }
       guard let probe = try? OwnedDescriptor.datagramSocket(family: destination.family) else { return nil }
@@ -148,7 +149,7 @@ extension UDPEndpoint {
         _ = try probe.socket.connect(to: destination)
         return nil
       } catch {
-        throw SocketError(error, operation: asPeer ? "connect" : "send", address: address)
+        throw SocketError(error, operation: operation, address: address)
       }
     } catch {
       // Other errors may concern only the probe. If the address has a problem, the call itself fails.

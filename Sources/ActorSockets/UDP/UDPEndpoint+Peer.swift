@@ -38,7 +38,7 @@ extension UDPEndpoint {
     var failure: SocketError?
     for address in addresses {
       do throws(SocketError) {
-        let route = try core.routeWithoutPeer(address)
+        let route = try core.routeWithoutPeer(address, for: "connect")
         guard let socket = core.sockets[route.index].socket else {
           // The socket was closed when the endpoint was connected to a peer of the other family.
           throw SocketError(
@@ -49,7 +49,8 @@ extension UDPEndpoint {
           try leavePeer(socket, route.index)
           _ = try socket.connect(to: route.destination ?? address)
         } catch {
-          if let old = core.peer, let destination = try? core.routeWithoutPeer(old.address).destination {
+          if let old = core.peer, let destination = try? core.routeWithoutPeer(old.address, for: "connect").destination
+          {
             _ = try? core.sockets[old.index].socket?.connect(to: destination)
           }
           if error.errno == Errno.wrongType {

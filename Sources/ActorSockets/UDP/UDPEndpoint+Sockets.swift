@@ -74,7 +74,7 @@ extension UDPEndpoint {
   /// - Parameter filter: The filter; `nil` for no filter.
   public func setReceiveFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
-    filters.receive = filter
+    replaceFilters((filter, filters.send))
   }
 
   /// Sets or removes the filter for datagrams that are sent from now on.
@@ -84,6 +84,6 @@ extension UDPEndpoint {
   /// - Parameter filter: The filter; `nil` for no filter.
   public func setSendFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
-    filters.send = filter
+    replaceFilters((filters.receive, filter))
   }
 }

@@ -235,7 +235,7 @@ public actor UDPEndpoint: ReactorActor {
     if !lifecycle.end(error) { return }
     tellDropped()
     counts.droppedAtEnd = dropped
-    filters = (nil, nil)
+    replaceFilters((nil, nil))
     core.file.take()?.remove()
     searches.cancelAll()
     searches = AddressSearches()
@@ -248,6 +248,13 @@ public actor UDPEndpoint: ReactorActor {
     ending.waiters.resumeAll(.success(()))
     recheckQueues()
     registration.leave()
+  }
+
+  /// The previous filters are released last, because releasing what they hold may run the program's code, which may set filters.
+  func replaceFilters(_ filters: (receive: Filter?, send: Filter?)) {
+    let previous = self.filters
+    self.filters = filters
+    withExtendedLifetime(previous) {}
   }
 
   var dropped: UInt64 {

@@ -62,7 +62,7 @@ import Testing
     core.connected(1, to: .ipv6(.loopback, port: 9))
     #expect(core.reportedError == nil)
     // Another peer is looked for as if there were no peer.
-    #expect(try core.routeWithoutPeer(.ipv4(.loopback, port: 7)).index == 0)
+    #expect(try core.routeWithoutPeer(.ipv4(.loopback, port: 7), for: "connect").index == 0)
   }
 
   @Test func `An address that needs an interface needs no scope if the sockets are on one, or if it is a group`() throws
@@ -74,6 +74,8 @@ import Testing
       let error = Result { try core.route(link) }.error as? SocketError
       #expect(error?.code == (isOnDevice ? nil : .scopeMissing) && error?.operation == (isOnDevice ? nil : "send"))
       #expect(try core.route(group).index == 0)
+      let connecting = Result { try core.routeWithoutPeer(link, for: "connect") }.error as? SocketError
+      #expect(connecting?.operation == (isOnDevice ? nil : "connect"))
     }
   }
 
