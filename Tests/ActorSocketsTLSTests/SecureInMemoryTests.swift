@@ -12,6 +12,25 @@ import Testing
     try await listener.connect().startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
   }
 
+  @Test(arguments: [false, true])
+  func `Bytes that no read has asked for stay in the stream beneath, except the first`(isEndAwaited: Bool) async throws
+  {
+    var configuration = InMemoryConnection.Configuration()
+    configuration.capacity = 1 << 20
+    let (near, far) = InMemoryConnection.pair(configuration: configuration)
+    let server = near.startTLS(try Contexts.server(), as: .server)
+    let client = far.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
+    try await client.handshake()
+    try await server.handshake()
+    let waiting = isEndAwaited ? Task.immediate { try await server.peerFinishedWriting() } : nil
+    try await client.write(pattern(500_000))
+    // All bytes have arrived: this call waits in the queue after them.
+    let taken = await near.metrics.bytesReceived
+    #expect(taken < (isEndAwaited ? 100_000 : 60_000))
+    #expect(try await server.read(exactly: 500_000) == pattern(500_000))
+    waiting?.cancel()
+  }
+
   @Test(arguments: [true, false])
   func `A server without sockets shakes hands, serves, and reports errors`(isIsolated: Bool) async throws {
     let listener = InMemoryListener()
