@@ -107,8 +107,7 @@ extension Peers {
       let server = try await SServer(["-rev"] + refusal.serverFlags)
       let context = try PeerFiles.shared.client(nil, refusal.change)
       let error = await expectTLSError(refusal.code) {
-        _ = try await TLSConnection.connect(
-          to: server.endpoint, context: context, serverName: refusal.serverName)
+        _ = try await server.connect(context, as: refusal.serverName)
       }
       #expect(error.description.count < 300)
       if !refusal.alert.isEmpty { try await server.program.waitForError("alert \(refusal.alert)") }

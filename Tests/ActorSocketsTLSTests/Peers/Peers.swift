@@ -46,6 +46,8 @@ struct PeerFiles {
     try TLSIdentity(certificateFile: folder("\(name).pem"), keyFile: folder("\(name).key"))
   }
 
+  // Inlined into an asynchronous function that passes a closure, it makes the optimizer of Swift 6.3 crash.
+  @inline(never)
   func client(
     _ version: TLSVersion? = nil, showing identity: String? = nil,
     _ change: (inout TLSConfiguration) throws -> Void = { _ in }

@@ -31,8 +31,8 @@ struct SServer: Sendable {
     }
   }
 
-  func connect(_ context: TLSContext) async throws -> TLSConnection {
-    try await TLSConnection.connect(to: endpoint, context: context, serverName: "server.test")
+  func connect(_ context: TLSContext, as name: String = "server.test") async throws -> TLSConnection {
+    try await TLSConnection.connect(to: endpoint, context: context, serverName: name)
   }
 
   func stop() async { await program.kill(SIGTERM) }
