@@ -61,7 +61,7 @@ struct SendQueue<Tag> {
   var peer: SocketAddress?
 
   /// The limit for the replies to one destination is `replyLimit` divided by this.
-  static var replyLineFraction: Int { 2 }
+  static var replyLineDivisor: Int { 2 }
 
   var isEmpty: Bool { entries.isEmpty && aside.isEmpty && done.isEmpty && replies == 0 }
   var count: Int { entries.count + aside.count + done.count + replies }
@@ -216,7 +216,7 @@ struct SendQueue<Tag> {
   private mutating func chargeReply(_ datagram: Datagram, _ destination: SocketAddress?) -> Bool {
     let charge = SendLine.charge(datagram)
     let ofLine = charge + (lines[destination]?.replyCharge ?? 0)
-    if replyCharge + charge > replyLimit || ofLine > replyLimit / Self.replyLineFraction { return false }
+    if replyCharge + charge > replyLimit || ofLine > replyLimit / Self.replyLineDivisor { return false }
     replies += 1
     replyCharge += charge
     lines[destination]?.replyCharge += charge

@@ -41,7 +41,6 @@ struct AddressSearches: Sendable {
 }
 
 extension UDPEndpoint {
-
   func target(_ endpoint: Endpoint, _ operation: String) throws(SocketError) -> Endpoint.Target {
     let target = try endpoint.connectTarget(operation)
     guard case .addresses(let addresses) = target else { return target }

@@ -7,7 +7,8 @@ import Testing
 ///
 /// Nothing traps, and no change makes a revoked certificate good. How many there are: `ACTORSOCKETS_ROUNDS`.
 @Suite struct StapleFuzzTests {
-  private static let rounds = wantedRounds ?? 10_000
+  // Fewer do not have each outcome.
+  private static let rounds = max(wantedRounds ?? 10_000, 1_000)
 
   @Test(arguments: ["middle", "responder"])
   func `A changed response never makes a revoked certificate good`(signer: String) async throws {

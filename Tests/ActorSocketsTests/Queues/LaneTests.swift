@@ -42,7 +42,7 @@ import Testing
     #expect(!lane.budget.isSpent)
   }
 
-  @Test func `A lane whose budget is used up waits for another one, if that will come and something waits`() {
+  @Test func `A lane without budget waits only if another turn comes and an operation is queued`() {
     var lane = Lane<Numbers>()
     lane.queue.waiting = [1]
     lane.budget.use(operations: 2)
