@@ -1,4 +1,4 @@
-/// The jobs that a loop has taken from its queue. Those that an iteration leaves come first in the next.
+/// Jobs that a loop runs in their order. Those that an iteration leaves come first in the next.
 struct JobBatch {
   private var items: [JobQueue.Item] = []
   private var next = 0
@@ -7,6 +7,8 @@ struct JobBatch {
   static let keptCapacity = 16_384
 
   var isUsedUp: Bool { next == items.count }
+  var left: Int { items.count - next }
+  mutating func add(_ item: consuming JobQueue.Item) { items.append(item) }
   mutating func refill(from queue: JobQueue) {
     assert(isUsedUp)
     clear()

@@ -5,7 +5,8 @@ struct RunningCode {
   var callsWithoutHopLeft = 0
   /// An event, a deadline or a turn.
   var isInEvent = false
-  var resumed: JobQueue.Item?
+  /// The calls that events, deadlines and turns have resumed.
+  var resumed = JobBatch()
   #if ACTORSOCKETS_PLAIN
     /// The actor's executor to which a suspended call returns now, and the job with which the call continues.
     var returning: ReactorExecutor?
