@@ -24,23 +24,7 @@ extension StreamListener {
     tls context: TLSContext, _ options: ServeOptions = .init(),
     handler: @escaping @concurrent @Sendable (TLSConnection) async throws -> Void
   ) async throws -> ServeReport {
-    try await serve(options) { plain in
-      let connection = plain.startTLS(context, as: .server)
-      do {
-        try await connection.handshake()
-      } catch {
-        throw HandlerError(error, of: connection, isBeforeHandler: true)
-      }
-      connection.markHandlerTask(true)
-      defer { connection.markHandlerTask(false) }
-      do {
-        try await handler(connection)
-      } catch {
-        // Abort before the last reference is dropped: dropping would close the stream in order, as if it were complete.
-        connection.submit { $0.abort() }
-        throw HandlerError(error, of: connection)
-      }
-    }
+    try await serve(options) { plain in try await plain.serve(tls: context) { try await handler($0) } }
   }
 
   /// Serves encrypted connections like ``serve(tls:_:handler:)``, and runs each handler in the isolation of its
@@ -63,8 +47,36 @@ extension StreamListener {
     tls context: TLSContext, _ options: ServeOptions = .init(),
     isolatedHandler handler: @escaping @Sendable (isolated TLSConnection) async throws -> Void
   ) async throws -> ServeReport {
-    var options = options
-    options.executor = .chosen { _ in nil }
-    return try await serve(tls: context, options) { try await $0.run(isolated: handler) }
+    try await serve(options) { (plain: isolated Connection) in
+      // The handshake runs on the reactor's thread, too. On the pool, it would wake other threads.
+      try await plain.serve(tls: context) { connection in
+        connection.executor.willRunUserCode()
+        try await handler(connection)
+      }
+    }
+  }
+}
+
+extension ByteStream {
+  /// Inlined, because each frame adds to the memory of an idle connection.
+  @inline(__always)
+  fileprivate nonisolated(nonsending) func serve(
+    tls context: TLSContext, _ handler: nonisolated(nonsending) (TLSConnection) async throws -> Void
+  ) async throws {
+    let connection = startTLS(context, as: .server)
+    do {
+      try await connection.handshake()
+    } catch {
+      throw HandlerError(error, of: connection, isBeforeHandler: true)
+    }
+    connection.markHandlerTask(true)
+    defer { connection.markHandlerTask(false) }
+    do {
+      try await handler(connection)
+    } catch {
+      // Abort before the last reference is dropped: dropping would close the stream in order, as if it were complete.
+      connection.submit { $0.abort() }
+      throw HandlerError(error, of: connection)
+    }
   }
 }

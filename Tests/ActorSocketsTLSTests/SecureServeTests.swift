@@ -140,6 +140,29 @@ import Testing
     #expect(try await serving.value.finished == 1)
   }
 
+  @Test func `An isolated handler begins and ends although all threads of Swift's pool are busy`() async throws {
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0), reactor: Reactor())
+    let (context, peerContext) = (try Contexts.server(), try Contexts.client())
+    let serving = Task {
+      try await listener.serve(tls: context) { (connection: isolated TLSConnection) in
+        let line = try await connection.read(until: .lf)
+        try await connection.write(line)
+      }
+    }
+    @Sendable func echo() async throws {
+      let peer = try RawPeer(peerContext, to: listener.localAddresses[0].port ?? 0)
+      try await peer.handshake()
+      try peer.send(Array("line\n".utf8))
+      while !peer.engine.hasEnded { try await peer.receive() }
+      #expect(peer.engine.received == Array("line\n".utf8))
+      peer.socket.close()
+    }
+    try await echo()
+    try await whilePoolIsBusy { try await echo() }
+    serving.cancel()
+    #expect(try await serving.value.finished == 2)
+  }
+
   @Test func `A handler can wait for the drain`() async throws {
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     let context = try Contexts.server()

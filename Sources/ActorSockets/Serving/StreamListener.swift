@@ -113,7 +113,7 @@ extension StreamListener {
   public func serve(
     _ options: ServeOptions = .init(), handler: @escaping @concurrent @Sendable (Connection) async throws -> Void
   ) async throws -> ServeReport {
-    try await _serve(ServeRequest(options: options, handler: handler))
+    try await _serve(ServeRequest(options: options, handler: .concurrent(handler)))
   }
 
   /// Serves connections like ``serve(_:handler:)``, and runs each handler in the isolation of its connection, on the reactor's thread.
@@ -142,18 +142,7 @@ extension StreamListener {
     _ options: ServeOptions = .init(),
     isolatedHandler handler: @escaping @Sendable (isolated Connection) async throws -> Void
   ) async throws -> ServeReport {
-    var options = options
-    options.executor = .chosen { _ in nil }
-    return try await _serve(ServeRequest(options: options) { try await $0.run(isolated: handler) })
-  }
-}
-
-extension ByteStream {
-  /// Inlined, because each frame adds to the memory of an idle connection.
-  @inline(__always)
-  package nonisolated func run(isolated handler: (isolated Self) async throws -> Void) async throws {
-    executor.willRunUserCode()
-    try await handler(self)
+    try await _serve(ServeRequest(options: options, handler: .isolated(handler)))
   }
 }
 
@@ -162,7 +151,12 @@ public struct _ServeRequest<Connection: ByteStream>: Sendable {
   // The struct is public because `StreamListener` has it in a requirement, and underscored because users have no use for it.
 
   let options: ServeOptions
-  let handler: @concurrent @Sendable (Connection) async throws -> Void
+  let handler: Handler
+
+  enum Handler: Sendable {
+    case concurrent(@concurrent @Sendable (Connection) async throws -> Void)
+    case isolated(@Sendable (isolated Connection) async throws -> Void)
+  }
 }
 
 package typealias ServeRequest = _ServeRequest

@@ -44,6 +44,27 @@ import Testing
     #expect(report.accepted == 20 && report.finished == 20)
   }
 
+  @Test(arguments: [true, false])
+  func `A handler on the reactor begins and ends although all threads of Swift's pool are busy`(
+    isIsolated: Bool
+  ) async throws {
+    let listener = try TCPListener.onLoopback(on: Reactor())
+    let serving = Task {
+      if isIsolated { return try await serve(listener) }
+      return try await listener.serve(.init(on: .reactor)) { try await Self.echo($0) }
+    }
+    @Sendable func echo() async throws {
+      let client = try RawSocket.connected(to: listener.address)
+      try client.send("line\n")
+      #expect(try await client.receive(exactly: 7) == Array("1 line\n".utf8))
+      client.finishWriting()
+      #expect(try await client.receiveToEnd().isEmpty)
+    }
+    try await echo()
+    try await whilePoolIsBusy { try await echo() }
+    #expect(try await serving.stop().finished == 2)
+  }
+
   @Test func `A closure whose parameter has no type runs on the pool`() async throws {
     let listener = try TCPListener.onLoopback(on: Reactor())
     let wasIsolated = Notes<Bool>()
