@@ -40,6 +40,16 @@ import Testing
     #expect(try connect(client, server, "EXAMPLE.org.").client.session.isResumed)
   }
 
+  @Test func `A server of TLS 1.3 sends one ticket with each handshake, also with a resumed one`() throws {
+    let (client, server) = (try Made.client(), try Made.server())
+    for isResumed in [false, true, true] {
+      let ends = try connect(client, server)
+      #expect(ends.client.session.isResumed == isResumed)
+      // SAFETY: the connection lives as long as its end.
+      #expect(unsafe TLSHandshakeState.of(ends.client.ssl)?.messagesWithoutData == 1)
+    }
+  }
+
   @Test func `A ticket of TLS 1.2 is replaced if the previous key has encrypted it, and only then`() throws {
     let (client, server) = (try Made.client { $0.maximumVersion = .v12 }, try Made.server())
     let first = try connect(client, server)

@@ -57,6 +57,8 @@ struct ContextSettings {
       unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_SERVER))
       unsafe copenssl_SSL_CTX_sess_set_cache_size(pointer, max(1, configuration.sessionCacheSize))
       unsafe SSL_CTX_set_tlsext_ticket_key_evp_cb(pointer, useTicketKey)
+      // Each resumed handshake brings a new ticket. OpenSSL would send two after a full handshake, for clients with several connections.
+      unsafe SSL_CTX_set_num_tickets(pointer, 1)
     } else {
       unsafe copenssl_SSL_CTX_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_OFF))
       unsafe SSL_CTX_set_options(pointer, copenssl_SSL_OP_NO_TICKET)

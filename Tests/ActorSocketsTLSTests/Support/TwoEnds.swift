@@ -106,7 +106,7 @@ final class TwoEnds {
   init(client: TLSContext, server: TLSContext, serverName: String = "example.org") throws(TLSError) {
     var one: OpaquePointer?
     var other: OpaquePointer?
-    // A server writes both of its tickets before the client reads again, and each may contain a certificate.
+    // A server writes its ticket before the client reads again, and it may contain a certificate.
     let room = 65_536
     // SAFETY: each half goes to the end that frees it.
     unsafe BIO_new_bio_pair(&one, room, &other, room)
