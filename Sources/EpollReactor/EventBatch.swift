@@ -21,13 +21,13 @@ struct EventBatch {
 
   mutating func next() -> (token: UInt64, readiness: Readiness)? { left.popFirst().map { buffer[$0] } }
 
-  /// The loop stops carrying out events, of which `count` were left when it began. `unfinished` calls that they resumed have not run.
-  mutating func stop(after count: Int, unfinished: Int) {
-    if isEmpty { horizon.carriedOut() }
-    if !isEmpty || unfinished > 0 {
-      limit = max(1, count - left.count - unfinished)
-    } else if count == limit {
-      limit = min(2 * limit, EventBuffer.capacity)
+  /// The loop stops carrying out events, of which `count` were left when it began.
+  mutating func stop(after count: Int) {
+    if isEmpty {
+      horizon.carriedOut()
+      if count == limit { limit = min(2 * limit, EventBuffer.capacity) }
+    } else {
+      limit = count - left.count
     }
   }
 }

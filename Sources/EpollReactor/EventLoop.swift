@@ -1,11 +1,12 @@
 // One iteration of the loop: poll for events and carry them out, run the calls that they resumed, fire the deadlines that passed before
 // that poll, give a turn to the sockets that asked for another one, run queued jobs. Between two polls the loop works for about a
-// millisecond: each kind of work stops when the iteration has lasted that long, but has at least a quarter of a millisecond. Work that is
-// left keeps its place and comes first in the next iteration. So no kind of work starves another, whatever is queued; only a single job,
-// call or event that takes longer holds up the others.
+// millisecond: each kind of work stops when the iteration has lasted that long, but has at least a quarter of a millisecond, and so have
+// the calls that it resumed. Work that is left keeps its place and comes first in the next iteration. So no kind of work starves another,
+// whatever is queued; only a single job, call or event that takes longer holds up the others, or a few events.
 //
-// Calls do not run directly after the event that resumed them, but up to 32 of them together. So the code and the data of receives stay
-// in the processor's caches, and then those of the calls. A call that an iteration leaves runs before any later event.
+// A call does not run directly after the event that resumed it: 32 such calls run together, or fewer after the last event. So the code and
+// the data of receives stay in the processor's caches, and then those of the calls. Deadlines and turns do the same. Calls run in the order
+// in which they were resumed, and those that an iteration leaves have up to a millisecond of the next before its events.
 //
 // Events that are ready in the kernel come before the deadlines that passed meanwhile (`DeadlineHorizon`).
 //
@@ -32,7 +33,7 @@ package final class EventLoop: @unchecked Sendable {
   var deadlines = DeadlineHeap<Deadline>()
   var waitingSockets = WaitingSockets()
   private var batch = JobBatch()
-  // No code of the program runs while one of the following changes, which debug builds and ACTORSOCKETS_PLAIN check. In other builds the
+  // No code of the program runs while one of the properties with this attribute changes, which debug builds and ACTORSOCKETS_PLAIN check. In other builds the
   // checks would be 550 instructions of an echo.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
     @safe @exclusivity(unchecked)
@@ -66,7 +67,7 @@ package final class EventLoop: @unchecked Sendable {
   /// The nanoseconds that each kind of work has in an iteration, however long the others took.
   private static let leastBudget: Int64 = 250_000
 
-  /// The resumed calls run when there are this many. So a call on the pool waits for the events of few other sockets.
+  /// The resumed calls run when there are this many. So a handler on the pool waits for the events of few other sockets.
   private static let mostResumed = 32
 
   init(_ host: LoopHost) throws(SystemError) {
@@ -176,24 +177,27 @@ package final class EventLoop: @unchecked Sendable {
   // Each of the following kinds of work gets the time when it begins, and returns the time when it has ended.
   @discardableResult
   func carryOutEvents(from began: Int64, until end: Int64) -> Int64 {
-    var now = began
-    if !running.resumed.isUsedUp {
-      now = runResumed(from: now, until: end)
-      if now >= end { return now }
-    }
+    var now = runResumed(from: began, until: end)
+    let end = budget(from: now, until: end)
     let count = events.count
+    var (resumed, sinceRun) = (0, 0)
     while let (token, readiness) = events.next() {
       if token == EventBuffer.wakeToken { continue }
       let before = running.resumed.left
       event { registrations[token]?.dispatch(readiness) }
-      let left = running.resumed.left
-      // The clock is read after each call, so most events that resume one need not read it.
-      if left == before || left % 8 == 0 { now = jobEnds() }
-      if left >= Self.mostResumed { now = runResumed(from: now, until: end) }
+      let more = running.resumed.left - before
+      resumed += more
+      sinceRun += more
+      // The clock is read after each call. So it is read after each fourth of the events that resume one, and after all others.
+      if more != 1 || resumed % 4 == 0 { now = jobEnds() }
+      if sinceRun >= Self.mostResumed {
+        now = runResumed(from: now, until: end)
+        sinceRun = 0
+      }
       if now >= end { break }
     }
     now = runResumed(from: now, until: budget(from: now, until: end))
-    events.stop(after: count, unfinished: running.resumed.left)
+    events.stop(after: count)
     return now
   }
 
@@ -217,6 +221,8 @@ package final class EventLoop: @unchecked Sendable {
         event { registration?.dispatch(deadline: deadline.tag) }
       }
       now = jobEnds()
+      // With manual time, a call goes on before later deadlines.
+      if !mayPutOff || running.resumed.left >= Self.mostResumed { now = runResumed(from: now, until: end) }
       if now >= end { break }
     }
     return runResumed(from: now, until: budget(from: now, until: end))
@@ -232,6 +238,7 @@ package final class EventLoop: @unchecked Sendable {
       event { socket.takeTurn() }
       turns += 1
       now = jobEnds()
+      if running.resumed.left >= Self.mostResumed { now = runResumed(from: now, until: end) }
       if now >= end { break }
     }
     if turns < sockets.count {

@@ -8,7 +8,16 @@ struct JobBatch {
 
   var isUsedUp: Bool { next == items.count }
   var left: Int { items.count - next }
-  mutating func add(_ item: consuming JobQueue.Item) { items.append(item) }
+
+  mutating func add(_ item: consuming JobQueue.Item) {
+    // If jobs are always left, the array would grow without end.
+    if next >= 1024, next >= left {
+      items.removeSubrange(..<next)
+      next = 0
+    }
+    items.append(item)
+  }
+
   mutating func refill(from queue: JobQueue) {
     assert(isUsedUp)
     clear()

@@ -4,7 +4,7 @@ internal import Synchronization
 extension Reactor {
   /// Counters of a reactor, and durations that show whether something blocks it.
   public struct Metrics: Sendable, Hashable {
-    /// The number of jobs, calls and events that ran since the reactor was created.
+    /// The number of jobs, calls and events that ran since the reactor was created. Most events that resume a call count together with it.
     public var jobs: Int
     /// The number of times that the reactor has polled for events since it was created: epoll_wait(2).
     public var polls: Int
@@ -16,7 +16,8 @@ extension Reactor {
     public var lag: Duration
     /// The longest iteration of the loop since the reactor was created.
     public var longestIteration: Duration
-    /// The longest job, call or event since the reactor was created. Code that blocks shows up here.
+    /// The longest job, call or event since the reactor was created. Code that blocks shows up here. Up to
+    /// four events that resume calls are measured together, or with the first of these calls.
     public var longestJob: Duration
   }
 }

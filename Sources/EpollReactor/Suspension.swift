@@ -5,8 +5,8 @@
 // and does not run it: a `Suspension` is an actor and that executor in one. The reactor later runs the kept job as a job of the actor
 // that suspended. When the job runs, it already runs for the actor, so returning from `suspend()` causes no second hop.
 //
-// If an event resumes a call, the call continues after the events of this poll, or of a part of them. If a job resumes it, the call
-// continues through the queue.
+// Calls that events, deadlines or turns resume continue after these, in the order in which they were resumed (`EventLoop.runResumed`). A
+// call that a job resumes continues through the queue.
 //
 // This file has all code that relies on behaviour of Swift's runtime that the language does not promise, except CurrentTask.swift and the
 // running of jobs in EventLoop+Items.swift, WorkerPool.swift and LoopDriver.swift. The statements below say what that behaviour is. For
@@ -85,7 +85,7 @@ internal import SocketSystem
     }
   }
 
-  /// Continues the call after the events, or through the queue.
+  /// Continues the call after the current events, deadlines or turns, or through the queue.
   package nonisolated func resume() {
     executor.reactor.loop.assertCurrent()
     if unsafe isResumed { return }

@@ -1,10 +1,11 @@
+import ActorSocketsTesting
 import SocketSystem
 import TestSupport
 import Testing
 
 @testable import EpollReactor
 
-/// Calls that events resume run after the events, so that the processor's cache serves many receives and then the code of many calls.
+/// Calls that events resume run together after the events: see EventLoop.swift.
 ///
 /// No result here is a measured time. Where the loop has to run out of time, calls spin by the clock.
 @Suite(.endsInTime) struct ResumedCallTests {
@@ -48,14 +49,42 @@ import Testing
     var isWaiting: Bool { suspension != nil && isReady }
 
     func handle(_ readiness: Readiness) {
+      if readiness.rawValue == 0 {
+        suspension?.resume()
+        return
+      }
       isReady = true
       guard readiness.contains(.readable) else { return }
       steps.add(.event(number))
-      suspension?.resume()
+      suspension.take()?.resume()
+    }
+
+    func enter() throws { try registration.enter(self) }
+    var hasSuspension: Bool { suspension != nil }
+
+    /// Each turn resumes the call.
+    func takeTurns(while body: @Sendable () -> Bool) async {
+      repeat {
+        let suspension = Suspension(claimPlaceNow())
+        self.suspension = suspension
+        registration.reschedule()
+        await suspension.suspend()
+      } while body()
+    }
+
+    func waitForDeadline(at time: Int64) async {
+      arm(at: time)
+      await waitForEvent {}
     }
 
     func arm(at time: Int64) { _ = registration.arm(at: time, tag: DeadlineTag(kind: 0, id: 0)) }
-    func deadlineReached(_ tag: DeadlineTag) { steps.add(.deadline) }
+
+    func deadlineReached(_ tag: DeadlineTag) {
+      steps.add(.deadline)
+      // The call of another test goes on when its event comes.
+      if !isReady { suspension?.resume() }
+    }
+
     func reactorShutDown() {}
   }
 
@@ -133,19 +162,49 @@ import Testing
     #expect(steps.filter { if case .call = $0 { true } else { false } } == (0..<count).map { .call($0) })
   }
 
-  @Test func `Calls that an iteration leaves come before later events`() async throws {
-    let count = 20
-    let extra = Locked<RawSocket?>(nil)
-    let scene = try await Scene(callers: count + 1) { _ in
-      spin(for: 500_000)
-      if let peer = extra.withLock({ $0.take() }) { try? peer.send([1]) }
+  @Test func `Sockets whose turns always resume slow calls do not keep events waiting`() async throws {
+    let events = 100
+    let scene = try await Scene(callers: events)
+    let (ran, most) = (Locked(0), 3000)
+    var loops: [Task<Void, Never>] = []
+    for number in events..<events + 30 {
+      let greedy = Caller(number, scene.steps, on: scene.reactor)
+      try await greedy.enter()
+      loops.append(
+        Task(executorPreference: scene.reactor) { [peers = scene.peers, steps = scene.steps] in
+          await greedy.takeTurns {
+            spin(for: 500_000)
+            let count = ran.withLock { ran in
+              ran += 1
+              return ran
+            }
+            if count == 100 { for peer in peers { try? peer.send([1]) } }
+            let found = steps.all.count { if case .event = $0 { true } else { false } }
+            return count < most && found < events
+          }
+        })
     }
-    extra.withLock { $0 = scene.peers[count] }
-    scene.reactor.submit { [peers = scene.peers] in for peer in peers.dropLast() { try? peer.send([1]) } }
-    let steps = await scene.end()
-    let events = steps.filter { if case .event = $0 { true } else { false } }
-    #expect(events == (0...count).map { .event($0) })
-    // The socket became readable during the first call.
-    #expect(steps.suffix(2) == [.event(count), .call(count)])
+    for loop in loops { await loop.value }
+    // An iteration carries out at least 32 events, which resume calls, and runs about four calls. Then each loop makes its last turn.
+    let count = ran.withLock { $0 }
+    #expect(count < 250, "\(count - 100) calls ran before all events were carried out")
+    for peer in scene.peers { peer.close() }
+    for call in scene.calls { await call.value }
+  }
+
+  @Test func `With manual time, a call that a deadline resumes goes on before later deadlines`() async throws {
+    let time = ManualTime()
+    let steps = Notes<Step>()
+    var calls: [Task<Void, Never>] = []
+    let start = time.reactor.now
+    for (number, after) in [(0, 5), (1, 5), (2, 7)] as [(Int, Int64)] {
+      let caller = Caller(number, steps, on: time.reactor)
+      try await caller.enter()
+      calls.append(Task { await caller.waitForDeadline(at: start + after) })
+      try await eventually("the call waits") { await caller.hasSuspension }
+    }
+    await time.advance(by: .nanoseconds(10))
+    for call in calls { await call.value }
+    #expect(steps.all == [0, 1, 2].flatMap { [Step.deadline, .call($0)] })
   }
 }

@@ -65,7 +65,7 @@ static SSL_CTX *make_context(const struct options *options) {
   if (SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) != 1) die_of_openssl(options->key);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (options->release_buffers) SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-  // As the server that is compared with it: OpenSSL would send two tickets.
+  // As ActorSockets does; OpenSSL's default is two.
   SSL_CTX_set_num_tickets(context, 1);
   SSL_CTX_set_read_ahead(context, options->read_buffer > 0);
   SSL_CTX_set_default_read_buffer_len(context, (size_t)options->read_buffer);  // a record fits in any case

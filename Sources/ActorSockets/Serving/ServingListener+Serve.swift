@@ -73,6 +73,8 @@ extension ServingListener {
     _ executor: @Sendable (any ByteStream) -> (any TaskExecutor)?, _ handler: ServeRequest<Connection>.Handler
   ) async throws -> ServeReport {
     defer { endServing() }
+    // The child tasks of isolated handlers presume the executor preference of this job. It must be that of this task, not of its creator.
+    _ = await requeue()
     var failure: (any Error)?
     await PoolDescriptors.areOpen()
     // A throwing group, although no child throws, because a group that does not throw wraps each child in two more frames,
@@ -84,7 +86,7 @@ extension ServingListener {
         while let connection = try await nextToServe() {
           switch handler {
           case .isolated(let handler):
-            // It begins here, on the reactor's thread. A child that begins on the pool would wake another thread.
+            // It begins here, on the listener's reactor. A child that begins on the pool would wake another thread.
             group.addImmediateTask { () async throws -> Void in await Self.run(handler, connection, for: self) }
           case .concurrent(let handler):
             if let preferred = executor(connection) {
@@ -163,7 +165,7 @@ extension ServingListener {
     submit { $0.closed(connection) }
   }
 
-  /// As above, in the isolation of the connection from the beginning to the end, so that no other thread is needed.
+  /// Runs an isolated handler. All is in the isolation of the connection, so that no thread of Swift's pool is needed.
   @inline(__always)
   private static func run(
     _ handler: @Sendable (isolated Connection) async throws -> Void, _ connection: isolated Connection,
@@ -190,7 +192,13 @@ extension ServingListener {
     // Count the error before calling the program's closure: otherwise, if the drain ends meanwhile, the connection would count as aborted.
     let options = await counted(failure, connection)
     connection.submit { $0.handlerFailed(options == nil ? nil : failure) }
-    if let options { failure.report(connection, to: options.onFailure) }
+    if let options { await report(failure, connection, options) }
+  }
+
+  /// Concurrent, because the program's closure may block: for an isolated handler, too, it is called on Swift's pool.
+  @concurrent
+  private nonisolated func report(_ failure: HandlerError, _ connection: Connection, _ options: ServeOptions) async {
+    failure.report(connection, to: options.onFailure)
   }
 
   /// Returns `nil` if the error is not to be reported: the connection was aborted because the drain is over.

@@ -65,6 +65,43 @@ import Testing
     #expect(try await serving.stop().finished == 2)
   }
 
+  @Test func `A call takes as few jobs whatever the task of serve prefers`() async throws {
+    for preference in [nil, Reactor(), WorkerPool.shared] as [(any TaskExecutor)?] {
+      let reactor = preference as? Reactor ?? Reactor()
+      let listener = try TCPListener.onLoopback(on: reactor)
+      let serving = Task(executorPreference: preference) { try await serve(listener) }
+      let client = try RawSocket.connected(to: listener.address)
+      func echo(_ number: Int) async throws {
+        try client.send("line\n")
+        let answer = Array("\(number) line\n".utf8)
+        #expect(try await client.receive(exactly: answer.count) == answer)
+      }
+      try await echo(1)
+      let before = reactor.metrics.jobs
+      for number in 2...41 { try await echo(number) }
+      // One for the event and the call that it resumes. A wrong preference would cost another one.
+      let jobs = reactor.metrics.jobs - before
+      #expect(jobs < 60, "40 echoes took \(jobs) jobs")
+      client.close()
+      _ = try await serving.stop()
+    }
+  }
+
+  @Test func `The error of a handler is not reported on the reactor's thread`() async throws {
+    let listener = try TCPListener.onLoopback(on: Reactor())
+    let wasOnReactor = Notes<Bool>()
+    let options = ServeOptions(onFailure: { _ in
+      wasOnReactor.add(listener.executor.isIsolatingCurrentContext() ?? true)
+    })
+    let serving = Task {
+      try await listener.serve(options) { (connection: isolated TCPConnection) in throw Broken() }
+    }
+    let client = try RawSocket.connected(to: listener.address)
+    _ = try? await client.receiveToEnd()
+    #expect(try await serving.stop().failed == 1)
+    #expect(wasOnReactor.all == [false])
+  }
+
   @Test func `A closure whose parameter has no type runs on the pool`() async throws {
     let listener = try TCPListener.onLoopback(on: Reactor())
     let wasIsolated = Notes<Bool>()
