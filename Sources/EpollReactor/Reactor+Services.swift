@@ -68,6 +68,12 @@ extension Registration {
   /// A socket has its budget once in each iteration of the loop.
   package var tick: Int { reactor.loop.iteration.number }
 
+  /// Calls that were resumed run soon if large receives are many.
+  @inline(__always)
+  package func received(_ count: Int) {
+    if count >= 4096 { reactor.loop.running.largeReceives += count }
+  }
+
   /// When the iteration began, on the reactor's clock, but without reading the clock.
   package var tickTime: Int64 { reactor.loop.tickTime }
 }

@@ -7,6 +7,8 @@ struct RunningCode {
   var isInEvent = false
   /// The calls that events, deadlines and turns have resumed.
   var resumed = JobBatch()
+  /// The bytes of large receives since the resumed calls ran.
+  var largeReceives = 0
   #if ACTORSOCKETS_PLAIN
     /// The actor's executor to which a suspended call returns now, and the job with which the call continues.
     var returning: ReactorExecutor?

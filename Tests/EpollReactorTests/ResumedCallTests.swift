@@ -23,6 +23,9 @@ import Testing
     private let steps: Notes<Step>
     private var suspension: Suspension?
     private(set) var isReady = false
+    /// What an event receives.
+    var bytes = 0
+    func receive(_ bytes: Int) { self.bytes = bytes }
 
     init(_ number: Int, _ steps: Notes<Step>, on reactor: Reactor) {
       executor = ReactorExecutor(reactor)
@@ -56,6 +59,7 @@ import Testing
       isReady = true
       guard readiness.contains(.readable) else { return }
       steps.add(.event(number))
+      registration.received(bytes)
       suspension.take()?.resume()
     }
 
@@ -133,6 +137,13 @@ import Testing
       if case (.event, .call) = (before, after) { true } else { false }
     }
     #expect(turns < count / 2, "the loop went over from events to calls \(turns) times")
+  }
+
+  @Test func `A call runs directly after its event if that has received many bytes`() async throws {
+    let scene = try await Scene(callers: 20)
+    for caller in scene.callers { await caller.receive(65_536) }
+    scene.makeReadable()
+    #expect(await scene.end() == (0..<20).flatMap { [.event($0), .call($0)] })
   }
 
   @Test func `A call waits for the events of few other sockets`() async throws {

@@ -63,6 +63,7 @@ extension StreamCore {
   @inline(__always)
   func moved(received count: Int) {
     bytesReceived += count
+    registration.received(count)
     if let idleWatch { idleWatch.note() }
   }
 
