@@ -184,19 +184,18 @@ package final class EventLoop: @unchecked Sendable {
     var now = runResumed(from: began, until: end)
     let end = budget(from: now, until: end)
     let count = events.count
-    var (resumed, sinceRun) = (0, 0)
+    var sinceRun = 0
     while let (token, readiness) = events.next() {
       if token == EventBuffer.wakeToken { continue }
       let before = running.resumed.left
       event { registrations[token]?.dispatch(readiness) }
       let more = running.resumed.left - before
-      resumed += more
       sinceRun += more
       // The clock is read after each call. So it is read after each fourth of the events that resume one, and after all others.
-      if more != 1 || resumed % 4 == 0 { now = jobEnds() }
+      if more != 1 || sinceRun % 4 == 0 { now = jobEnds() }
       if sinceRun >= Self.mostResumed || running.largeReceives >= Self.mostReceived {
         now = runResumed(from: now, until: end)
-        (sinceRun, running.largeReceives) = (0, 0)
+        sinceRun = 0
       }
       if now >= end { break }
     }
@@ -288,6 +287,7 @@ package final class EventLoop: @unchecked Sendable {
   }
 
   private func runResumed(from began: Int64, until end: Int64) -> Int64 {
+    running.largeReceives = 0
     if running.resumed.isUsedUp { return began }
     var now = began
     repeat {
