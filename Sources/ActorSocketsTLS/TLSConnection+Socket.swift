@@ -23,6 +23,7 @@ extension TLSConnection {
   ///   - `.invalidArgument` for a value out of the option's range
   ///   - the kernel's error
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
+    core.sendGatheredNow()
     try borrowSocket("set \(option.name)", claimPlaceNow()).set(option, to: value)
   }
 
@@ -51,6 +52,7 @@ extension TLSConnection {
   ///   - `.invalidArgument` if the closure set SO_LINGER to a time above 0, which is turned off
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
     _ = claimPlaceNow()
+    core.sendGatheredNow()
     return try socketBeneath("withFileDescriptor").lendDescriptor(body)
   }
 

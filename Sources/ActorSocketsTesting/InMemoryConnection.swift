@@ -33,6 +33,8 @@ public actor InMemoryConnection: ByteStream {
     public var closesOnEndOfStream = false
     /// The effect of an operation's timeout on the connection. It stays open by default.
     public var onTimeout = TimeoutAction.keepOpen
+    /// When a write returns. By default, when its bytes are sent.
+    public var writeCompletion = WriteCompletion.sent
     /// How the connection detects that its peer is gone: by its silence. Off by default.
     public var liveness = Liveness()
 

@@ -37,6 +37,7 @@ extension EventLoop {
     let start = clock.now
     let (sum, overflow) = start.addingReportingOverflow(max(0, nanoseconds))
     let end = overflow ? .max : sum
+    sendTogether(from: 0, until: .max)
     carryOutWhatIsReady()
     for _ in 0..<Deadline.maxTurns where !waitingSockets.isEmpty {
       renewBudgets()
@@ -46,6 +47,7 @@ extension EventLoop {
     while let next = deadlines.earliest, next <= end {
       clock.set(max(start, next))
       reachDeadlines(from: 0, until: .max)
+      sendTogether(from: 0, until: .max)
       setActivityTimes()
     }
     clock.set(end)

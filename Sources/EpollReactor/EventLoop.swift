@@ -9,6 +9,9 @@
 // same. Calls run in the order in which they were resumed, and those that an iteration leaves have up to a millisecond of the next before
 // its events.
 //
+// Sends may go together, too (`GatheredSender`): after the calls that ran together, and after each batch of jobs. The loop does not sleep
+// before they are made.
+//
 // Events that are ready in the kernel come before the deadlines that passed meanwhile (`DeadlineHorizon`).
 //
 // An event that was fetched may be for a number that was closed and used again since. So events carry a token of slot and generation, and
@@ -146,7 +149,8 @@ package final class EventLoop: @unchecked Sendable {
     var now = carryOutEvents(from: began, until: end)
     now = reachDeadlines(from: now, until: budget(from: now, until: end))
     now = giveTurns(from: now, until: budget(from: now, until: end))
-    runJobs(from: now, until: budget(from: now, until: end))
+    now = runJobs(from: now, until: budget(from: now, until: end))
+    sendTogether(from: now, until: budget(from: now, until: end))
     stopCollecting()
   }
 
@@ -156,7 +160,10 @@ package final class EventLoop: @unchecked Sendable {
   }
 
   /// Nothing is left to do but what is in the queue or comes later.
-  var isIdle: Bool { waitingSockets.isEmpty && batch.isUsedUp && running.resumed.isUsedUp && events.isEmpty }
+  var isIdle: Bool {
+    waitingSockets.isEmpty && batch.isUsedUp && running.resumed.isUsedUp && running.sends.isEmpty
+      && events.isEmpty
+  }
 
   @discardableResult
   func iterationEnds() -> Int64 {
@@ -235,7 +242,7 @@ package final class EventLoop: @unchecked Sendable {
   func giveTurns(from began: Int64, until end: Int64) -> Int64 {
     if waitingSockets.isEmpty { return began }
     var now = began
-    var sockets = waitingSockets.takeRescheduled()
+    var sockets = waitingSockets.rescheduled.take()
     var turns = 0
     for socket in sockets {
       event { socket.takeTurn() }
@@ -244,16 +251,11 @@ package final class EventLoop: @unchecked Sendable {
       if running.resumed.left >= Self.mostResumed { now = runResumed(from: now, until: end) }
       if now >= end { break }
     }
-    if turns < sockets.count {
-      waitingSockets.putBack(sockets[turns...])
-    } else {
-      sockets.removeAll(keepingCapacity: sockets.capacity <= JobBatch.keptCapacity)
-      waitingSockets.reuse(&sockets)
-    }
+    waitingSockets.rescheduled.putBack(&sockets, done: turns)
     return runResumed(from: now, until: budget(from: now, until: end))
   }
 
-  private func runJobs(from began: Int64, until end: Int64) {
+  private func runJobs(from began: Int64, until end: Int64) -> Int64 {
     // No other code can reach a local variable, so accesses to it need no exclusivity checks.
     var batch = JobBatch()
     swap(&batch, &self.batch)
@@ -261,18 +263,39 @@ package final class EventLoop: @unchecked Sendable {
     repeat {
       if batch.isUsedUp {
         metrics.batchEnded(at: now)
+        // So if there is time, what is queued after a write was taken runs after its bytes were sent.
+        now = sendTogether(from: now, until: end)
         batch.refill(from: jobs)
         if batch.isUsedUp { break }
         metrics.batchBegan(at: now)
       }
       run(batch.takeNext())
       now = jobEnds()
+      if running.sends.count >= Self.mostResumed { now = sendTogether(from: now, until: end) }
     } while now < end
     if batch.isUsedUp {
       batch.clear()
       metrics.batchEnded(at: now)
     }
     swap(&batch, &self.batch)
+    return now
+  }
+
+  @discardableResult
+  func sendTogether(from began: Int64, until end: Int64) -> Int64 {
+    if running.sends.isEmpty { return began }
+    var now = began
+    var senders = running.sends.take()
+    var sent = 0
+    for send in senders {
+      send.sender.sendGathered()
+      sent += 1
+      // A send is short.
+      if sent % 4 == 0 { now = jobEnds() }
+      if now >= end { break }
+    }
+    running.sends.putBack(&senders, done: sent)
+    return now
   }
 
   private func event(_ body: () -> Void) {
@@ -295,7 +318,7 @@ package final class EventLoop: @unchecked Sendable {
       now = jobEnds()
     } while !running.resumed.isUsedUp && now < end
     if running.resumed.isUsedUp { running.resumed.clear() }
-    return now
+    return sendTogether(from: now, until: end)
   }
 
   // MARK: Jobs for the workers

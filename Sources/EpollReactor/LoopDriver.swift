@@ -5,7 +5,8 @@
 // - It waits for nothing: it returns to its driver instead (`EventLoop.iterate`), which calls it again when it has work or when its next
 //   deadline has come. It asks its driver for that with `wake`.
 // - In each iteration, each kind of work does one thing: one event, one deadline, one turn, one job. One of the calls that were
-//   resumed runs before the event, and one after each of the first three. So other work of the driver comes between any two iterations.
+//   resumed runs before the event, and one after each of the first three. One gathered send is made after each of these calls, before the
+//   job and after it. So other work of the driver comes between any two iterations.
 // - Its poller is a simulation's. Only simulated descriptors can be attached.
 // - Jobs for the workers run where the driver decides, and the driver knows the time.
 //

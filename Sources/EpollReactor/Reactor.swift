@@ -108,9 +108,13 @@ public final class Reactor: TaskExecutor {
 
   /// Advances a manual clock. Calls `done` on the reactor's thread after everything that became due has run.
   package func advance(by nanoseconds: Int64, done: @escaping @Sendable () -> Void) {
+    // What the sends have queued for peers in memory runs before the second job.
     submit { [loop] in
-      loop.advance(by: nanoseconds)
-      done()
+      loop.sendTogether(from: 0, until: .max)
+      loop.submit {
+        loop.advance(by: nanoseconds)
+        done()
+      }
     }
   }
   package var waitingDeadlines: Int {

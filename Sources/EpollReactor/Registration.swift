@@ -150,8 +150,14 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     if slot == nil { return false }
     if isRescheduled { return true }
     isRescheduled = true
-    eventLoop.waitingSockets.reschedule(self)
+    eventLoop.waitingSockets.rescheduled.add(self)
     return true
+  }
+
+  /// Before the loop sleeps, the sender sends, together with those of other sockets.
+  package func sendTogether(_ sender: any GatheredSender, keeping owner: AnyObject) {
+    eventLoop.assertCurrent()
+    eventLoop.running.sends.add(GatheredSend(sender: sender, owner: owner))
   }
 
   /// Asks for `handle(.none)` when a descriptor of this reactor is closed, once: then there is room for another one.

@@ -7,6 +7,7 @@ struct RunningCode {
   var isInEvent = false
   /// The calls that events, deadlines and turns have resumed.
   var resumed = JobBatch()
+  var sends = WaitingList<GatheredSend>()
   /// The bytes of large receives since the resumed calls ran.
   var largeReceives = 0
   #if ACTORSOCKETS_PLAIN

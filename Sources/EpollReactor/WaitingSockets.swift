@@ -1,24 +1,35 @@
+/// What waits for the loop, in order.
+struct WaitingList<Element> {
+  private var elements: [Element] = []
+
+  var isEmpty: Bool { elements.isEmpty }
+  var count: Int { elements.count }
+
+  mutating func add(_ element: Element) { elements.append(element) }
+
+  mutating func take() -> [Element] {
+    var taken: [Element] = []
+    swap(&taken, &elements)
+    return taken
+  }
+
+  /// Takes back what was taken, without the first elements, which the loop has `done`. The others come before those that were added
+  /// meanwhile. The memory of an array that is empty then is reused.
+  mutating func putBack(_ taken: inout [Element], done: Int) {
+    if done < taken.count { return elements.insert(contentsOf: taken[done...], at: 0) }
+    taken.removeAll(keepingCapacity: taken.capacity <= JobBatch.keptCapacity)
+    if elements.isEmpty { swap(&taken, &elements) }
+  }
+}
+
 /// The sockets that have asked for another turn, and those that ask for one when a descriptor is closed.
 struct WaitingSockets {
-  private var rescheduled: [Registration] = []
+  var rescheduled = WaitingList<Registration>()
   private var awaitingClosedDescriptor: [Registration] = []
 
   var isEmpty: Bool { rescheduled.isEmpty }
 
-  mutating func reschedule(_ registration: Registration) { rescheduled.append(registration) }
   mutating func awaitClosedDescriptor(_ registration: Registration) { awaitingClosedDescriptor.append(registration) }
-
-  mutating func takeRescheduled() -> [Registration] {
-    var taken: [Registration] = []
-    swap(&taken, &rescheduled)
-    return taken
-  }
-
-  /// Puts sockets back that have had no turn. They come before those that have asked meanwhile.
-  mutating func putBack(_ taken: ArraySlice<Registration>) { rescheduled.insert(contentsOf: taken, at: 0) }
-
-  /// The memory of the empty array is reused.
-  mutating func reuse(_ empty: inout [Registration]) { if rescheduled.isEmpty { swap(&empty, &rescheduled) } }
 
   mutating func takeAwaitingClosedDescriptor() -> [Registration] {
     defer { awaitingClosedDescriptor = [] }

@@ -12,7 +12,28 @@ import Testing
   private enum Step: Hashable {
     case event(Int)
     case call(Int)
+    case send(Int)
     case deadline
+  }
+
+  private final class Sender: GatheredSender {
+    private let number: Int
+    private let steps: Notes<Step>
+    private let nanoseconds: Int64
+
+    init(_ number: Int, _ steps: Notes<Step>, spinningFor nanoseconds: Int64 = 0) {
+      self.number = number
+      self.steps = steps
+      self.nanoseconds = nanoseconds
+    }
+
+    func sendGathered() {
+      spin(for: nanoseconds)
+      steps.add(.send(number))
+    }
+
+    /// On the reactor's thread.
+    func ask() { EventLoop.current?.running.sends.add(GatheredSend(sender: self, owner: self)) }
   }
 
   /// An actor whose call waits for an event of its socket.
@@ -94,13 +115,16 @@ import Testing
 
   private struct Scene {
     let reactor = Reactor()
-    let steps = Notes<Step>()
+    let steps: Notes<Step>
     private(set) var callers: [Caller] = []
     private(set) var peers: [RawSocket] = []
     private(set) var calls: [Task<Void, Never>] = []
 
     /// `body` is what each call does when it continues.
-    init(callers count: Int, _ body: @escaping @Sendable (Int) -> Void = { _ in }) async throws {
+    init(callers count: Int, _ steps: Notes<Step> = Notes(), _ body: @escaping @Sendable (Int) -> Void = { _ in })
+      async throws
+    {
+      self.steps = steps
       for number in 0..<count {
         let (near, far) = try RawSocket.unixPair()
         let caller = Caller(number, steps, on: reactor)
@@ -151,6 +175,39 @@ import Testing
     scene.makeReadable()
     let eventsBefore = await scene.end().firstIndex(of: .call(0))
     #expect(try #require(eventsBefore) <= 32)
+  }
+
+  @Test func `What calls ask to send goes out after the calls of a batch, in the order of the calls`() async throws {
+    let count = 64
+    let steps = Notes<Step>()
+    let scene = try await Scene(callers: count, steps) { Sender($0, steps).ask() }
+    scene.makeReadable()
+    _ = await scene.end()
+    try await eventually("everything is sent") { steps.all.count == 3 * count }
+    let sends = steps.all.filter { if case .send = $0 { true } else { false } }
+    #expect(sends == (0..<count).map { .send($0) })
+    let turns = zip(steps.all, steps.all.dropFirst()).count { before, after in
+      if case (.call, .send) = (before, after) { true } else { false }
+    }
+    #expect(turns < count / 2, "the loop went over from calls to sends \(turns) times")
+    let isEvent: (Step) -> Bool = { if case .event = $0 { true } else { false } }
+    let last = try #require(steps.all.lastIndex(where: isEvent))
+    #expect(try #require(steps.all.firstIndex(of: .send(0))) < last, "the first send waits for all events")
+  }
+
+  @Test func `Slow sends keep their order, the loop does not sleep before the last one, and events come between them`()
+    async throws
+  {
+    let scene = try await Scene(callers: 1)
+    let count = 30
+    scene.reactor.submit { [steps = scene.steps, peers = scene.peers] in
+      for number in 0..<count { Sender(number, steps, spinningFor: 500_000).ask() }
+      try? peers[0].send([1])
+    }
+    try await eventually("everything is sent") { scene.steps.all.count == count + 2 }
+    #expect(scene.steps.all.filter { if case .send = $0 { true } else { false } } == (0..<count).map { .send($0) })
+    #expect(try #require(scene.steps.all.firstIndex(of: .event(0))) < count / 2)
+    _ = await scene.end()
   }
 
   @Test func `Few calls run in an iteration if they take long, and a deadline comes between them`() async throws {

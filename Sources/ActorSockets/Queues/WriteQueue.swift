@@ -7,7 +7,10 @@
 //   this for any write, and never takes bytes back.
 // - `.begin` is returned once for each entry, when it becomes the first of an open stream.
 // - After a half-close no bytes are admitted; a later write fails with `.closed`.
-// - `queuedBytes` is the sum of the unsent bytes of all entries; `queuedFileBytes` is the part of it that is in files.
+// - Buffered bytes, which no call waits for, are those of writes that were taken while no entry was queued. They become an entry when one
+//   is admitted after them, when a step finds them, or when only a part of them could be sent. So there are never both.
+// - `queuedBytes` is the sum of the unsent bytes of all entries and of the buffered bytes; `queuedFileBytes` is the part of it that is in
+//   files.
 
 /// The writes of one stream. `Tag` is what the owner of the queue stores with each write.
 struct WriteQueue<Tag> {
@@ -84,11 +87,16 @@ struct WriteQueue<Tag> {
   /// The number of pieces of the first entry that are completely sent, and the number of bytes sent of the next piece.
   private var sentPieces = 0
   private var offset = 0
+  private(set) var buffered: [UInt8] = []
 
+  /// Larger writes are sent at once, while their bytes are in the processor's caches. Over TLS it is the largest record.
+  static var mostBuffered: Int { 16_384 }
+
+  /// Without buffered bytes.
   var count: Int { entries.count }
-  var isEmpty: Bool { entries.isEmpty }
+  var isEmpty: Bool { entries.isEmpty && buffered.isEmpty }
   /// Whether a new write can be sent at once.
-  var isFree: Bool { entries.isEmpty && !isFinishing }
+  var isFree: Bool { isEmpty && !isFinishing }
   var isRefusing: Bool { refusal != nil }
   var isUnderWay: Bool { refusal == nil && entries.first?.isBegun == true }
   var first: Entry? { entries.first }
@@ -96,9 +104,40 @@ struct WriteQueue<Tag> {
 
   // MARK: Events
 
+  /// Whether `buffer` may be called with this many bytes.
+  func canBuffer(_ count: Int) -> Bool {
+    entries.isEmpty && !isFinishing && refusal == nil && count <= Self.mostBuffered - buffered.count
+  }
+
+  mutating func buffer(_ bytes: [UInt8]) {
+    assert(canBuffer(bytes.count) && !bytes.isEmpty)
+    if buffered.isEmpty { buffered = bytes } else { buffered += bytes }
+    queuedBytes += bytes.count
+  }
+
+  /// `count` of the buffered bytes were sent. Unless `isDone`, an entry stands for them until everything is sent.
+  mutating func sentBuffered(_ count: Int, isDone: Bool) {
+    if isDone {
+      assert(count == buffered.count)
+      queuedBytes -= count
+      buffered = []
+    } else {
+      queueBuffered()
+      sent(count)
+    }
+  }
+
+  private mutating func queueBuffered() {
+    if buffered.isEmpty { return }
+    nextID += 1
+    entries.append(Entry(id: nextID, content: .pieces([buffered]), total: buffered.count, tag: nil, sent: 0))
+    buffered = []
+  }
+
   /// Adds a write at the end. `sent` bytes of it, which are not in the pieces, were already sent without queueing.
   mutating func admit(_ content: Content, alreadySent sent: Int = 0, _ tag: Tag?) -> ID {
     let wasFinishing = isFinishing
+    queueBuffered()
     nextID += 1
     var content = content
     var count = 0
@@ -187,6 +226,7 @@ struct WriteQueue<Tag> {
 
   /// Call it until it returns `.idle`, or until it returns `.send` and nothing can be sent.
   mutating func step() -> Step {
+    queueBuffered()
     guard let first = entries.first else { return .idle }
     // A write that the kernel has taken completely has succeeded, even if the stream broke before the entry left the queue.
     if var refusal, first.total == 0 || first.sent < first.total || unsentCiphertext > 0 {

@@ -36,12 +36,13 @@ extension ByteStream {
 
   /// Writes the chunks of an asynchronous sequence, each as one write.
   ///
-  /// The next chunk is requested when the previous one has been sent, so a slow peer slows down the sequence. The writing side stays open.
+  /// The next chunk is requested when the write of the previous one has returned, so a slow peer slows down the sequence. The writing
+  /// side stays open.
   ///
-  /// *Errors*: ``SocketError/bytesTransferred`` of the error of a write is the number of bytes of all chunks that were sent.
+  /// *Errors*: ``SocketError/bytesTransferred`` of the error of a write is the number of bytes of all chunks that were written.
   ///
   /// *Cancellation* and timeouts end the call, and leave the write under way as ``write(_:timeout:progress:)`` describes: all earlier
-  /// chunks are sent, the later ones are not requested. `CancellationError` has no number of bytes. To know it, count the chunks as the
+  /// chunks are written, the later ones are not requested. `CancellationError` has no number of bytes. To know it, count the chunks as the
   /// sequence hands them out.
   ///
   /// *Ordering*: each chunk is one write, in order with the other writes.

@@ -3,7 +3,8 @@ internal import EpollReactor
 extension ByteStream {
   /// Writes bytes: send(2).
   ///
-  /// It returns when the kernel has taken the last byte; over TLS, when the kernel has taken the last byte of the ciphertext.
+  /// It returns when the kernel has taken the last byte; over TLS, when the kernel has taken the last byte of the ciphertext. With
+  /// ``WriteCompletion/buffered`` it may return before.
   ///
   /// *Cancellation* and timeouts remove the write if no byte of it was sent. Otherwise the rest is sent in the
   /// background, and ``SocketError/bytesTransferred`` of a timeout says how many were sent until then.
@@ -17,6 +18,7 @@ extension ByteStream {
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(_ bytes: [UInt8], timeout: Timeout? = nil, progress: ProgressHandler? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
+    if core.buffersWrite(of: bytes.count, timeout) { return try core.buffer(bytes, of: self) }
     let (sent, isDone) = try core.sendAtOnce(bytes.span, timeout, place)
     if isDone { return }
     let rest = sent == 0 ? bytes : Array(bytes[sent...])
@@ -33,6 +35,7 @@ extension ByteStream {
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(_ bytes: Span<UInt8>, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
+    if core.buffersWrite(of: bytes.count, timeout) { return try core.buffer([UInt8](copying: bytes), of: self) }
     let (sent, isDone) = try core.sendAtOnce(bytes, timeout, place)
     if isDone { return }
     let rest = [UInt8](copying: bytes.extracting(sent..<bytes.count))
@@ -65,6 +68,9 @@ extension ByteStream {
     contentsOf pieces: [[UInt8]], timeout: Timeout? = nil, progress: ProgressHandler? = nil
   ) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
+    if core.options.buffersWrites, core.buffersWrite(of: pieces.reduce(0) { $0 + $1.count }, timeout) {
+      return try core.buffer(Array(pieces.joined()), of: self)
+    }
     try Task.checkCancellation()
     try core.checkWritable()
     try await finish(core.begin(.pieces(pieces), timeout, progress, place))

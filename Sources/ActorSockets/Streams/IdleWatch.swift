@@ -77,6 +77,7 @@ extension StreamCore {
 
   /// Decides after the calls that wait in the reactor's queue: to let them run, this job is queued again `turns` times.
   private func endIfIdle(turns: Int) {
+    sendGatheredNow()
     guard let idleWatch, idleWatch.isOver() else { return }
     if turns > 0, let owner {
       owner.submit { $0.core.endIfIdle(turns: turns - 1) }

@@ -43,7 +43,7 @@ extension StreamCore {
       .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout, nil)
     write.start = called
     write.called = called
-    let id = admit(.pieces([bytes]), alreadySent: 0, write)
+    let id = admitGathered(bytes, write, of: owner)
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }
   }
 
@@ -52,12 +52,10 @@ extension StreamCore {
 
   private func checkBudget(for count: Int) throws {
     if !exceedsBudget(count) { return }
-    if options.abortsSlowPeer {
-      // The peer is slow only if the transport takes no more, not if this iteration's budget is used up.
-      writes.renewBudget()
-      pumpWrites()
-      if !exceedsBudget(count) { return }
-    }
+    // The peer is slow only if the transport takes no more, not if this iteration's budget is used up.
+    if options.abortsSlowPeer { writes.renewBudget() }
+    pumpWrites()
+    if !exceedsBudget(count) { return }
     let error = SocketError.overBudget(
       chargedBytes, options.writeBudget, "enqueueWrite", options.abortsSlowPeer ? .peerTooSlow : .limitExceeded)
     if options.abortsSlowPeer { terminate(error, .peerTooSlow) }
@@ -66,6 +64,7 @@ extension StreamCore {
 
   /// More was enqueued than the budget allows before the reactor's thread had reached it, and that ends the stream.
   func submissionsOverflowed(_ error: SocketError) {
+    sendGatheredNow()
     if refusal == nil { terminate(error, .peerTooSlow) }
   }
 

@@ -22,6 +22,7 @@ extension StreamCore {
   func userCloses() { carryOut(lifecycle.userCloses()) }
 
   func abortOnRequest() {
+    sendGatheredNow()
     if let layer = carriedLayer, layer.hasFailed { layer.endAfterFailure() }
     carryOut(lifecycle.abortRequested(currentTraffic))
   }
@@ -33,6 +34,7 @@ extension StreamCore {
   }
 
   package func reactorShutDown() {
+    sendGatheredNow()
     let error = SocketError(.reactorShutDown, operation: "connection")
     terminate(error, .error(error))
   }

@@ -52,10 +52,8 @@ extension StreamCore {
   func sendAtOnce(_ bytes: Span<UInt8>, _ timeout: Timeout?, _ place: Place) throws -> (count: Int, isDone: Bool) {
     try CurrentTask.checkCancellation()
     writeLeavesElements()
-    writes.budget.renew(registration.tick, WriteQueue<Operation>.budget)
-    guard lifecycle.isSound, upgrade == nil, writes.queue.isFree, !bytes.isEmpty,
-      !writes.budget.isSpent, timeout?.hasPassed(at: registration.reactor.now) != true
-    else {
+    if !writes.queue.buffered.isEmpty { sendGathered() }
+    guard maySendAtOnce(bytes.count, timeout), writes.queue.isFree else {
       try checkWritable()
       return (0, false)
     }
@@ -73,6 +71,13 @@ extension StreamCore {
     writes.budget.use(operations: 1)
     writes.budget.use(bytes: count)
     return (count, count == bytes.count && unsentCiphertext == 0)
+  }
+
+  @inline(__always)
+  func maySendAtOnce(_ count: Int, _ timeout: Timeout?) -> Bool {
+    writes.budget.renew(registration.tick, WriteQueue<Operation>.budget)
+    return lifecycle.isSound && upgrade == nil && count > 0 && !writes.budget.isSpent
+      && timeout?.hasPassed(at: registration.reactor.now) != true
   }
 
   /// Notes that a write does not touch the bytes that a loop looks ahead at. So a loop that answers need not read again.

@@ -29,6 +29,8 @@ package protocol StreamLayer: AnyObject {
   /// The stream has ended or could not connect, or the upgrade failed before it began.
   func carrierEnded(_ error: SocketError, _ reason: CloseReport.Reason)
   func carrierIsIdle(_ error: SocketError)
+  /// Sends what the writes of the layer have buffered.
+  func sendGathered()
   /// The user closes the plain stream. A `condition` of `nil` stands for `close()`.
   func close(after condition: CloseCondition?)
   /// The listener that serves the stream drains: see `StreamCore.beginDraining(_:grace:isShared:)`.

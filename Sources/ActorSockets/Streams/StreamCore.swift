@@ -18,6 +18,7 @@ public final class _StreamCore {
     package var closeTimeout: Duration = .seconds(30)
     package var closesOnEndOfStream = false
     package var closesOnTimeout = false
+    package var buffersWrites = false
     var idleReads = Drain.IdleReads.wait
     var grace = DrainGrace.notDraining
     /// In 32 bits, which fit beside the others.

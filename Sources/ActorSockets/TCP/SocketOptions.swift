@@ -12,6 +12,7 @@ extension TCPConnection {
   /// - Throws: ``SocketError``: `.closed` if the connection has no socket, because it is still connecting or already closed;
   ///   `.invalidArgument` if the option cannot have this value; otherwise the kernel's error.
   public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {
+    core.sendGatheredNow()
     try openSocket("set \(option.name)", claimPlaceNow()).set(option, to: value)
   }
 

@@ -73,6 +73,8 @@ public actor TCPConnection: ByteStream {
     public var capture: PacketCapture?
     /// The effect of an operation's timeout on the connection. It stays open by default.
     public var onTimeout = TimeoutAction.keepOpen
+    /// When a write returns. By default, when its bytes are sent.
+    public var writeCompletion = WriteCompletion.sent
 
     /// Creates a configuration with the defaults.
     public init() {}
@@ -289,6 +291,7 @@ public actor TCPConnection: ByteStream {
   ///   above 0, which is turned off, because close(2) would block the reactor's thread; the error of the closure.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
     _ = claimPlaceNow()
+    core.sendGatheredNow()
     return try lendDescriptor(body)
   }
 

@@ -196,6 +196,8 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
     if phase == .up { core?.endIdle(error) } else { end(error, .timedOut) }
   }
 
+  func sendGathered() { core?.sendGatheredNow() }
+
   func beginDraining(_ idleReads: Drain.IdleReads, grace: UInt32, isShared: Bool) {
     core?.beginDraining(idleReads, grace: grace, isShared: isShared)
   }

@@ -35,6 +35,9 @@ enum LimitBoundaries {
       try await far.write([UInt8](repeating: 65, count: count))
       return try await near.read()?.count == count
     },
+    .most("bytes that buffered writes of one stream may have before they are sent") { count in
+      WriteQueue<Int>().canBuffer(count)
+    },
     .most("messages of a batch; bytes, without the last message") { count in
       var driver = ReadDriver()
       driver.admit(.batch(of: .line(.lf, maximumLength: 1)), 1)

@@ -93,7 +93,7 @@ private struct WriteModel {
         switch pick(20) {
         case 0..<8:
           admit()
-        case 8..<14:
+        case 8..<13:
           driver.pump()
           model.settle()
           guard case .send = driver.queue.step() else { return }
@@ -101,6 +101,29 @@ private struct WriteModel {
           let before = driver.taken.count
           driver.pump([pick(shown.count + 1)])
           model.send(driver.taken.count - before)
+        case 13 where model.isOpen:
+          // Buffered bytes are a write that no call waits for.
+          let count = 1 + pick(5)
+          let mayBuffer = !driver.queue.isFinishing && !driver.queue.isRefusing && model.entries.isEmpty
+          if !mayBuffer { return }
+          for _ in 0...pick(3) {
+            let bytes = (0..<count).map { _ in
+              next &+= 1
+              return next
+            }
+            if !driver.queue.canBuffer(count) { Issue.record("seed \(seed): no bytes can be buffered") }
+            driver.queue.buffer(bytes)
+            if model.entries.isEmpty { model.entries.append(.init(tag: 0, isWaited: false, bytes: [])) }
+            model.entries[0].bytes += bytes
+          }
+          if pick(2) == 0 { return }
+          // All or a part of them is sent without entering the queue.
+          let all = driver.queue.buffered
+          let sent = pick(2) == 0 ? all.count : pick(all.count + 1)
+          let isDone = sent == all.count && pick(2) == 0
+          driver.sendBuffered(sent, isDone: isDone)
+          model.send(sent)
+          if isDone { model.entries.removeFirst() }
         case 14:
           let tag = 1 + pick(max(1, nextTag))
           let isGone = driver.abandon(tag)

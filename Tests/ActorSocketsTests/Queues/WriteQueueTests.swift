@@ -54,6 +54,28 @@ import Testing
     #expect(driver.finished.count == 10)
   }
 
+  @Test func `Buffered bytes go before what is admitted after them, in one piece`() {
+    var driver = WriteDriver()
+    for text in ["ab", "c", "de"] { driver.queue.buffer(Array(text.utf8)) }
+    #expect(driver.queue.queuedBytes == 5 && !driver.queue.isFree)
+    driver.admit("fg", 1)
+    #expect(!driver.queue.canBuffer(1))
+    #expect(driver.shownPieces == [Array("abcde".utf8), Array("fg".utf8)])
+    driver.pump([7])
+    #expect(driver.finished == [.init(nil), .init(1)])
+    #expect(
+      driver.queue.canBuffer(WriteQueue<Int>.mostBuffered) && !driver.queue.canBuffer(WriteQueue<Int>.mostBuffered + 1))
+  }
+
+  @Test func `Nothing is buffered behind a half-close, and no more than the limit`() {
+    var driver = WriteDriver()
+    driver.queue.buffer([UInt8](repeating: 1, count: WriteQueue<Int>.mostBuffered - 1))
+    #expect(driver.queue.canBuffer(1) && !driver.queue.canBuffer(2))
+    driver.finishWriting(1)
+    driver.pump([.max])
+    #expect(driver.isShutDown && driver.queue.isEmpty && !driver.queue.canBuffer(1))
+  }
+
   @Test func `No more pieces than the maximum are shown`() {
     var driver = WriteDriver()
     for tag in 1...2 {

@@ -39,11 +39,14 @@ actor ScriptedStream: ByteStream, EventHandler {
   ///   - fault: What goes wrong.
   ///   - step: At which step; `nil` if nothing goes wrong.
   ///   - reactor: Where the stream's code runs.
-  init(_ incoming: [UInt8], _ fault: Fault, at step: Int?, reactor: Reactor) {
+  ///   - buffersWrites: Whether writes return before their bytes are sent.
+  init(_ incoming: [UInt8], _ fault: Fault, at step: Int?, reactor: Reactor, buffersWrites: Bool = false) {
     executor = ReactorExecutor(ofSocketOn: reactor)
     registration = Registration(on: reactor)
     transport = ScriptedTransport(incoming, fault, at: step)
-    _core = StreamCore(transport: transport, registration: registration, options: StreamCore.Options())
+    var options = StreamCore.Options()
+    options.buffersWrites = buffersWrites
+    _core = StreamCore(transport: transport, registration: registration, options: options)
     submit { $0.core.setOwner($0) }
   }
 

@@ -13,6 +13,7 @@ enum Transport: String, CaseIterable, CustomTestStringConvertible {
   case unix = "unix sockets"
   case inMemory = "in memory"
   case captured = "TCP over IPv4, captured"
+  case buffered = "TCP over IPv4, buffered writes"
   case tls = "TLS 1.3 over TCP"
   case tls12InMemory = "TLS 1.2 in memory"
 
@@ -36,6 +37,11 @@ extension Pair {
 
   /// The same two ends, upgraded.
   func encrypted(_ version: TLSVersion) async throws -> Pair {
+    let (client, server) = try await encryptedConnections(version)
+    return Pair(client: client, server: server)
+  }
+
+  func encryptedConnections(_ version: TLSVersion) async throws -> (client: TLSConnection, server: TLSConnection) {
     let context = try TestContexts.context(version)
     let encryptedClient = client.startTLS(context, as: .client(serverName: "server.test"))
     let encryptedServer = server.startTLS(context, as: .server)
@@ -47,7 +53,7 @@ extension Pair {
       if await encryptedServer.state != .open { return true }
       return await client.metrics.bytesReceived == server.metrics.bytesSent
     }
-    return Pair(client: encryptedClient, server: encryptedServer)
+    return (encryptedClient, encryptedServer)
   }
 }
 
@@ -75,6 +81,7 @@ struct PairOptions: StreamConfiguration {
   var closeTimeout: Duration = .seconds(30)
   var closesOnEndOfStream = false
   var onTimeout = TimeoutAction.keepOpen
+  var writeCompletion = WriteCompletion.sent
   var idleTimeout: Duration?
   var capture: PacketCapture?
   /// Room for few bytes on the way, so that `tooMuch` bytes do not fit by far.
@@ -105,6 +112,9 @@ extension Transport {
     case .tcpOverIPv6: return try await tcpPair(.ipv6(.loopback, port: 0), reactor, options)
     case .captured:
       options.capture = try PacketCapture(path: "/dev/null", replacing: true)
+      return try await tcpPair(.ipv4(.loopback, port: 0), reactor, options)
+    case .buffered:
+      options.writeCompletion = .buffered
       return try await tcpPair(.ipv4(.loopback, port: 0), reactor, options)
     case .unix:
       if conformanceIsSimulated || ConformanceReactor.injected != nil {
@@ -185,6 +195,7 @@ extension StreamConfiguration {
     closeTimeout = options.closeTimeout
     closesOnEndOfStream = options.closesOnEndOfStream
     onTimeout = options.onTimeout
+    writeCompletion = options.writeCompletion
   }
 }
 

@@ -86,6 +86,13 @@ struct WriteDriver {
     if let tag { ids[tag] = id }
   }
 
+  /// The kernel takes this number of the buffered bytes.
+  mutating func sendBuffered(_ count: Int, isDone: Bool) {
+    taken += queue.buffered.prefix(count)
+    sends += 1
+    queue.sentBuffered(count, isDone: isDone)
+  }
+
   mutating func admit(_ text: String, _ tag: Int?) { admit([Array(text.utf8)], tag) }
 
   mutating func finishWriting(_ tag: Int?) {
