@@ -25,6 +25,7 @@ SERVERS = {
     "swift-reactor": ["swift-echo", "--on", "reactor"],
     "swift-pool": ["swift-echo", "--on", "pool"],
     "swift-answer": ["swift-echo", "--on", "reactor", "--answers"],
+    "swift-buffered": ["swift-echo", "--on", "reactor", "--buffered"],
     "swift-isolated": ["swift-echo", "--on", "isolated"],
     "swift-nested": ["swift-echo", "--on", "reactor", "--nested"],
     "nio-handler": ["nio-echo", "--as", "handler"],
@@ -34,7 +35,9 @@ SERVERS = {
 }
 # Servers that are only in these cases.
 ANSWERS = {"echo-128", "echo-1024"}
-CASES_OF = {"swift-answer": ANSWERS, "swift-isolated": ANSWERS, "swift-nested": {"idle"}}
+CASES_OF = {
+    "swift-answer": ANSWERS, "swift-isolated": ANSWERS, "swift-buffered": ANSWERS | {"pipelined"}, "swift-nested": {"idle"},
+}  # fmt: skip
 # What each is compared with: a ratio of processor times.
 BASELINES = ["raw-c", "nio-handler", "nio-async", "flying", "go"]
 # A server of others that cannot do something has a row that says so; one of ours, or the yardstick, must not fail.

@@ -13,7 +13,9 @@ struct SwiftEcho {
     if options.sharesPort {
       try await servePortOfEachReactor(options)
     } else {
-      let listener = try TCPListener.bind(to: options.endpoint)
+      var configuration = TCPListener.Configuration()
+      if options.buffersWrites { configuration.connection.writeCompletion = .buffered }
+      let listener = try TCPListener.bind(to: options.endpoint, configuration: configuration)
       announce(listener)
       try await serve(listener, options, reactors: options.reactors)
     }
@@ -23,6 +25,7 @@ struct SwiftEcho {
   private static func servePortOfEachReactor(_ options: Options) async throws {
     var configuration = TCPListener.Configuration()
     configuration.reusePort = true
+    if options.buffersWrites { configuration.connection.writeCompletion = .buffered }
     let first = try TCPListener.bind(to: options.endpoint, configuration: configuration)
     let endpoint = try Endpoint(parsing: "\(first.localAddresses[0])")
     let others = try (1..<options.reactors).map { _ in
@@ -167,6 +170,8 @@ struct Options {
   /// How many milliseconds a handler computes for each large request.
   let computes: Int
   let mode: StreamMode
+  /// A write returns before its bytes are sent.
+  let buffersWrites: Bool
   let reactors: Int
   /// Each reactor has a listener of its own, at the same port.
   let sharesPort: Bool
@@ -179,13 +184,14 @@ struct Options {
       usage:
         """
         swift-echo [--on reactor|pool|isolated|swift] [--answers | --nested | --computes MS] [--mode echo|sink]
-          [--reactors N [--shared-port]] [--report] [PORT]
+          [--buffered] [--reactors N [--shared-port]] [--report] [PORT]
         """)
     place = arguments.take("--on", or: Place.pool)
     answers = arguments.takeFlag("--answers")
     isNested = arguments.takeFlag("--nested")
     computes = arguments.take("--computes", or: 0) { Int($0).flatMap { $0 > 0 ? $0 : nil } }
     mode = arguments.take("--mode", or: .echo)
+    buffersWrites = arguments.takeFlag("--buffered")
     reactors = arguments.take("--reactors", or: 1) { Int($0).flatMap { $0 > 0 ? $0 : nil } }
     sharesPort = arguments.takeFlag("--shared-port")
     reports = arguments.takeFlag("--report")
