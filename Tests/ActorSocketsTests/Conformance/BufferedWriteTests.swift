@@ -165,7 +165,7 @@ import Testing
     #expect(try await server.read(exactly: 10) == Array("last words".utf8))
   }
 
-  @Test(arguments: Transport.allCases)
+  @Test(.inRealTime, arguments: Transport.allCases)
   func `A write that was enqueued before the end of a reactor is sent`(transport: Transport) async throws {
     let reactor = Reactor()
     let pair = try await transport.pair(on: reactor)
@@ -176,7 +176,7 @@ import Testing
     try await write.value
   }
 
-  @Test func `Small writes of one job are one send, and those of enqueueWrite, too`() async throws {
+  @Test(.inRealTime) func `Small writes of one job are one send, and those of enqueueWrite, too`() async throws {
     let stream = ScriptedStream([], .short, at: nil, reactor: Reactor(), buffersWrites: true)
     stream.start()
     func write(_ stream: isolated ScriptedStream) async throws {
@@ -214,7 +214,7 @@ import Testing
     #expect(try await reading.value == [1, 2, 3])
   }
 
-  @Test func `After the peer's end, a break fails the second buffered write`() async throws {
+  @Test(.inRealTime) func `After the peer's end, a break fails the second buffered write`() async throws {
     let pair = try await Transport.tls.pair { $0.writeCompletion = .buffered }
     try await pair.server.finishWriting()
     #expect(try await pair.client.readToEnd() == [])
@@ -251,7 +251,9 @@ import Testing
     return (pair.server, client.enqueueWrite([7]))
   }
 
-  @Test func `A stream to which a write was made before its idle time was looked at is not idle`() async throws {
+  @Test(.inRealTime) func `A stream to which a write was made before its idle time was looked at is not idle`()
+    async throws
+  {
     let (_, pair) = try await Transport.tcpOverIPv4.timedPair {
       $0.writeCompletion = .buffered
       $0.idleTimeout = .seconds(60)
@@ -282,7 +284,7 @@ import Testing
     for read in reads { #expect(try await read.value == [9]) }
   }
 
-  @Test func `A write with a timeout is sent before the job behind it`() async throws {
+  @Test(.inRealTime) func `A write with a timeout is sent before the job behind it`() async throws {
     let (time, pair) = try await Transport.tcpOverIPv4.timedPair()
     let write = await time.reactor.whileBlocked {
       let write = pair.client.enqueueWrite([1], timeout: .within(.seconds(1)))
@@ -322,7 +324,8 @@ import Testing
     #expect(try await pair.server.read(exactly: 12) == Array("first second".utf8))
   }
 
-  @Test func `Writes that were enqueued before the budget was used up are sent, although the stream is aborted`()
+  @Test(.inRealTime)
+  func `Writes that were enqueued before the budget was used up are sent, although the stream is aborted`()
     async throws
   {
     var options = PairOptions(writeBudget: 10_000, onWriteOverflow: .abort)
