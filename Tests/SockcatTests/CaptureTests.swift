@@ -136,7 +136,7 @@ import Testing
   @Test func `A capture that cannot be written fails at once, or is told of at the end`() async throws {
     let refused = try await Program(.sockcat, ["connect", "127.0.0.1:1", "--capture", "/nonexistent/capture"])
     #expect(try await refused.exitStatus() == 1)
-    #expect(await refused.errors.text.hasPrefix("sockcat: capture to \"/nonexistent/capture\": "))
+    #expect(await refused.errors.whole.hasPrefix("sockcat: capture to \"/nonexistent/capture\": "))
     let (server, address) = try await Program.listening(["127.0.0.1:0", "--once", "--echo"])
     let client = try await Program(.sockcat, ["connect", address, "--capture", "/dev/full"], input: .pipe)
     try await client.echo("hello\n")

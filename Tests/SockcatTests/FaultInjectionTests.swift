@@ -181,7 +181,7 @@ import Testing
     let live = try RawSocket.listening(on: address)
     await server.kill(SIGCONT)
     #expect(try await server.exitStatus() == 1)
-    #expect(await server.errors.text.contains("in use"))
+    #expect(await server.errors.whole.contains("in use"))
     let client = try RawSocket.connected(to: address)
     live.close()
     client.close()
