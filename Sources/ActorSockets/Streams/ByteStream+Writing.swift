@@ -68,7 +68,7 @@ extension ByteStream {
     contentsOf pieces: [[UInt8]], timeout: Timeout? = nil, progress: ProgressHandler? = nil
   ) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
-    if core.options.buffersWrites, core.buffersWrite(of: pieces.reduce(0) { $0 + $1.count }, timeout) {
+    if core.writes.queue.buffersWrites, core.buffersWrite(of: pieces.reduce(0) { $0 + $1.count }, timeout) {
       return try core.buffer(Array(pieces.joined()), of: self)
     }
     try Task.checkCancellation()

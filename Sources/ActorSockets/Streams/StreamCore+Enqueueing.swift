@@ -47,8 +47,11 @@ extension StreamCore {
     outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }
   }
 
-  /// Applies the write budget to the calls of `enqueueWrite` that the reactor's thread has not reached.
-  func limitSubmissions() { registration.submissions.set(options.writeBudget, endsSocket: options.abortsSlowPeer) }
+  func optionsChanged() {
+    // The write budget also limits the calls of `enqueueWrite` that the reactor's thread has not reached.
+    registration.submissions.set(options.writeBudget, endsSocket: options.abortsSlowPeer)
+    writes.queue.buffersWrites = options.buffersWrites
+  }
 
   private func checkBudget(for count: Int) throws {
     if !exceedsBudget(count) { return }

@@ -15,7 +15,7 @@ extension StreamCore: GatheredSender {
   /// Whether the call of a write of `count` bytes returns when `buffer` has taken the bytes. Otherwise it is carried out as others.
   @inline(__always)
   func buffersWrite(of count: Int, _ timeout: Timeout?) -> Bool {
-    options.buffersWrites && maySendAtOnce(count, timeout) && writes.queue.canBuffer(count)
+    writes.queue.buffersWrites && maySendAtOnce(count, timeout) && writes.queue.canBuffer(count)
   }
 
   func buffer(_ bytes: [UInt8], of owner: any ByteStream) throws {

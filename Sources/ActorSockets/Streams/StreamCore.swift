@@ -57,7 +57,7 @@ public final class _StreamCore {
   var writes = Lane<WriteQueue<Operation>>()
 
   package var options: Options {
-    didSet { limitSubmissions() }
+    didSet { optionsChanged() }
   }
   private(set) weak var owner: (any ByteStream)?
   /// The close deadline, or that of an abandoned tail.
@@ -86,7 +86,7 @@ public final class _StreamCore {
     self.registration = registration
     self.options = options
     idleWatch = idleTimeout.map { IdleWatch($0, registration) }
-    limitSubmissions()
+    optionsChanged()
   }
 
   /// The last reference may be dropped on any thread, before the observer was told of the end.
