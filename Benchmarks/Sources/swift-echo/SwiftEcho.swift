@@ -13,9 +13,7 @@ struct SwiftEcho {
     if options.sharesPort {
       try await servePortOfEachReactor(options)
     } else {
-      var configuration = TCPListener.Configuration()
-      if options.buffersWrites { configuration.connection.writeCompletion = .buffered }
-      let listener = try TCPListener.bind(to: options.endpoint, configuration: configuration)
+      let listener = try TCPListener.bind(to: options.endpoint, configuration: options.configuration)
       announce(listener)
       try await serve(listener, options, reactors: options.reactors)
     }
@@ -23,9 +21,8 @@ struct SwiftEcho {
 
   /// A listener for each reactor, all at one port: the kernel spreads the connections.
   private static func servePortOfEachReactor(_ options: Options) async throws {
-    var configuration = TCPListener.Configuration()
+    var configuration = options.configuration
     configuration.reusePort = true
-    if options.buffersWrites { configuration.connection.writeCompletion = .buffered }
     let first = try TCPListener.bind(to: options.endpoint, configuration: configuration)
     let endpoint = try Endpoint(parsing: "\(first.localAddresses[0])")
     let others = try (1..<options.reactors).map { _ in
@@ -178,6 +175,12 @@ struct Options {
   /// Says of each connection which reactor got it.
   let reports: Bool
   let endpoint: Endpoint
+
+  var configuration: TCPListener.Configuration {
+    var configuration = TCPListener.Configuration()
+    if buffersWrites { configuration.connection.writeCompletion = .buffered }
+    return configuration
+  }
 
   init() {
     var arguments = Arguments(

@@ -28,10 +28,8 @@ extension StreamCore: GatheredSender {
 
   /// A large write is sent at once, while its bytes are in the processor's caches.
   func admitGathered(_ bytes: [UInt8], _ write: Operation, of owner: any ByteStream) -> UInt64 {
-    lifecycle.handleCreated()
     let isFirst = writes.queue.isEmpty
-    let id = writes.queue.admit(.pieces([bytes]), write)
-    write.armAtCall(registration, DeadlineTag(.write, id))
+    let id = admitUnsent(.pieces([bytes]), alreadySent: 0, write)
     if write.timeout != nil || bytes.count > WriteQueue<Operation>.mostBuffered {
       pumpWrites()
     } else if isFirst {

@@ -153,10 +153,19 @@ extension StreamCore {
   }
 
   func admit(_ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation) -> UInt64 {
+    let id = admitUnsent(content, alreadySent: sent, operation)
+    pumpWrites()
+    return id
+  }
+
+  /// The caller sees to it that the write is sent.
+  @inline(__always)
+  func admitUnsent(
+    _ content: WriteQueue<Operation>.Content, alreadySent sent: Int, _ operation: Operation
+  ) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = writes.queue.admit(content, alreadySent: sent, operation)
     operation.armAtCall(registration, DeadlineTag(.write, id))
-    pumpWrites()
     return id
   }
 
