@@ -31,10 +31,17 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   private let isInTable = Atomic<Bool>(false)
   package private(set) var isRescheduled = false
   private var awaitsClosedDescriptor = false
+  /// The readiness that events report, besides that which they always do.
+  private var interest = Readiness.none
+  /// The events in a row about arrivals that no call received.
+  private var arrivalsLeft = 0
 
   /// No other registration of the reactor has it. It is renewed when another actor takes over.
   var serial: UInt64 = 0
   private(set) var turns = 0
+
+  /// Changing the registration twice costs as much as two events.
+  private static let mostArrivalsLeft = 4
 
   private var eventLoop: EventLoop { reactor.loop }
 
@@ -48,9 +55,11 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     super.init(ofSocketOn: reactor)
   }
 
-  /// From now on the handler gets events, deadlines and the reactor's shutdown; no events about writing if `readableOnly`. If this
+  /// From now on the handler gets events, deadlines and the reactor's shutdown; of events only those of `interest`. If this
   /// throws, the descriptor is closed. `.system` has the error of epoll_ctl(2).
-  package func enter(_ handler: any EventHandler, readableOnly: Bool = false) throws(EnterError) {
+  package func enter(
+    _ handler: any EventHandler, interest: Readiness = .ofSocket
+  ) throws(EnterError) {
     eventLoop.assertCurrent()
     if eventLoop.registrations.areClosed {
       storedDescriptor = nil
@@ -61,7 +70,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     isInTable.store(true, ordering: .releasing)
     guard let descriptor = storedDescriptor.take() else { return }
     do {
-      try attach(descriptor, readableOnly: readableOnly)
+      try attach(descriptor, interest: interest)
     } catch {
       throw .system(error)
     }
@@ -94,11 +103,15 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   // MARK: The descriptor
 
   /// Takes a descriptor over and registers it, edge-triggered and once: epoll_ctl(2). If this throws, the descriptor is closed.
-  package func attach(_ descriptor: consuming OwnedDescriptor, readableOnly: Bool = false) throws(SystemError) {
+  package func attach(
+    _ descriptor: consuming OwnedDescriptor, interest: Readiness = .ofSocket
+  ) throws(SystemError) {
     eventLoop.assertCurrent()
     guard let slot else { throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor) }
     let token = eventLoop.registrations.renewToken(slot)
-    try eventLoop.poller.add(descriptor.number, token: token, readableOnly: readableOnly)
+    try eventLoop.poller.add(descriptor.number, token: token, interest: interest)
+    self.interest = interest
+    arrivalsLeft = 0
     storedDescriptor = consume descriptor
   }
 
@@ -110,7 +123,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
       throw SystemError(call: "epoll_ctl", errno: Errno.badDescriptor)
     }
     let token = eventLoop.registrations.renewToken(slot)
-    try eventLoop.poller.change(number, token: token)
+    try eventLoop.poller.change(number, token: token, interest: .ofSocket)
+    interest = .ofSocket
     storedDescriptor = other.storedDescriptor.take()
     mayBeShared = mayBeShared || other.mayBeShared
     other.leave()
@@ -171,6 +185,34 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   func descriptorWasClosed() {
     awaitsClosedDescriptor = false
     reschedule()
+  }
+
+  // MARK: Interest
+
+  /// Whether events report this readiness from now on: epoll_ctl(2). If it is ready when that begins, an event comes.
+  package func report(_ readiness: Readiness, _ isReported: Bool) {
+    eventLoop.assertCurrent()
+    let wanted = isReported ? interest.union(readiness) : interest.subtracting(readiness)
+    if wanted.rawValue == interest.rawValue { return }
+    guard let slot, let number = socket?.number else { return }
+    // It cannot fail: the descriptor is registered, and the kernel needs no memory for a change.
+    try? eventLoop.poller.change(number, token: eventLoop.registrations.token(slot), interest: wanted)
+    interest = wanted
+  }
+
+  /// An event has said that something arrived, and no call receives it. After several of them in a row, arrivals are reported no more until
+  /// `awaitArrivals`. Otherwise each one would wake the thread for nothing, for example while a handler on the pool is busy.
+  package func arrivalWasLeft() {
+    arrivalsLeft += 1
+    if arrivalsLeft == Self.mostArrivalsLeft { report(.readable, false) }
+  }
+
+  /// The next arrival is reported, and what has arrived already. Called when nothing is left to receive.
+  @inline(__always)
+  package func awaitArrivals() {
+    if arrivalsLeft == 0 { return }
+    arrivalsLeft = 0
+    report(.readable, true)
   }
 
   // MARK: Deadlines

@@ -32,8 +32,10 @@ struct RegistrationTable {
 
   mutating func renewToken(_ slot: Int) -> UInt64 {
     slots[slot].generation &+= 1
-    return UInt64(slots[slot].generation) << 32 | UInt64(slot)
+    return token(slot)
   }
+
+  func token(_ slot: Int) -> UInt64 { UInt64(slots[slot].generation) << 32 | UInt64(slot) }
 
   subscript(token: UInt64) -> Registration? {
     let slot = Int(token & 0xffff_ffff)

@@ -5,7 +5,7 @@ package func makePoller() throws -> any Poller { try CurrentSystem.calls.makePol
 
 extension Poller {
   package func add(_ number: Int32, token: UInt64) throws(SystemError) {
-    try add(number, token: token, readableOnly: false)
+    try add(number, token: token, interest: .ofSocket)
   }
 
   /// Takes the events that are ready, and returns their number.

@@ -176,7 +176,7 @@ public actor TCPListener: StreamListener {
     DescriptorReserve.refresh()
     do throws(Registration.EnterError) {
       try registration.enter(self)
-      for socket in sockets where failure == nil { try socket.enter(self, readableOnly: true) }
+      for socket in sockets where failure == nil { try socket.enter(self, interest: .readable) }
     } catch {
       switch error {
       case .reactorIsShutDown: reactorShutDown()

@@ -44,9 +44,9 @@ final class Faults: Sendable {
       again.removeAll { $0.number == number }
     }
 
-    mutating func watch(_ number: Int32, _ token: UInt64, readableOnly: Bool) {
+    mutating func watch(_ number: Int32, _ token: UInt64, _ interest: Readiness) {
       if !sockets.contains(number) { return }
-      let watch = Watch(number: number, token: token, interest: readableOnly ? .readable : .readable.union(.writable))
+      let watch = Watch(number: number, token: token, interest: interest)
       if let index = watches.firstIndex(where: { $0.number == number }) {
         watches[index] = watch
       } else {
@@ -308,14 +308,14 @@ private final class FaultyPoller: Poller {
     self.state = state
   }
 
-  func add(_ number: Int32, token: UInt64, readableOnly: Bool) throws(SystemError) {
-    try base.add(number, token: token, readableOnly: readableOnly)
-    state.withLock { $0.watch(number, token, readableOnly: readableOnly) }
+  func add(_ number: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
+    try base.add(number, token: token, interest: interest)
+    state.withLock { $0.watch(number, token, interest) }
   }
 
-  func change(_ number: Int32, token: UInt64) throws(SystemError) {
-    try base.change(number, token: token)
-    state.withLock { $0.watch(number, token, readableOnly: false) }
+  func change(_ number: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
+    try base.change(number, token: token, interest: interest)
+    state.withLock { $0.watch(number, token, interest) }
   }
 
   func remove(_ number: Int32) {

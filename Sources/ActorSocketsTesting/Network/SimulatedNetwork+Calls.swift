@@ -270,12 +270,12 @@ private final class SimulatedPoller: Poller {
     self.wakeDriver = wakeDriver
   }
 
-  func add(_ number: Int32, token: UInt64, readableOnly: Bool) throws(SystemError) {
-    try watch(number, token, readableOnly ? .readable : .ofSocket, isNew: true)
+  func add(_ number: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
+    try watch(number, token, interest, isNew: true)
   }
 
-  func change(_ number: Int32, token: UInt64) throws(SystemError) {
-    try watch(number, token, .ofSocket, isNew: false)
+  func change(_ number: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
+    try watch(number, token, interest, isNew: false)
   }
 
   private func watch(_ number: Int32, _ token: UInt64, _ interest: Readiness, isNew: Bool) throws(SystemError) {

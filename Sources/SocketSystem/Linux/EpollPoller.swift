@@ -1,8 +1,10 @@
 // The facts about epoll(7) that shape a reactor:
 //
-// - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached. It is changed only if its
-//   attempt to connect won against others: no epoll_ctl per operation. In return an event comes only when something *changes*. So code
-//   that stops before EAGAIN must remember that there may be more.
+// - Edge-triggered, registered once. A descriptor is added for IN, OUT, RDHUP and PRI when it is attached: no epoll_ctl per operation. In
+//   return an event comes only when something *changes*. So code that stops before EAGAIN must remember that there may be more.
+// - A datagram socket reports OUT whenever a datagram has left its buffer, however much room there was before, and IN for each datagram that
+//   arrives. Each wakes a thread that sleeps. So OUT is asked for only while a datagram waits for room, and IN no more when several
+//   datagrams have arrived that no call waits for. A TCP socket reports OUT only after EAGAIN.
 // - epoll knows open file descriptions, not numbers. close(2) removes a descriptor from epoll by itself unless it was duplicated. So an
 //   adopted socket, of which another process may have a duplicate, is removed before.
 // - EPOLLHUP and EPOLLERR are reported even if they were not asked for, but edge-triggered, so only once: they cause no busy loop.
@@ -22,16 +24,15 @@ final class EpollPoller: Poller {
   init() throws(SystemError) {
     epoll = try OwnedDescriptor(new: try check(clinux_epoll_create(), "epoll_create1"))
     event = try OwnedDescriptor(new: try check(clinux_eventfd_create(), "eventfd"))
-    try add(event.number, token: EventBuffer.wakeToken, readableOnly: true)
+    try add(event.number, token: EventBuffer.wakeToken, interest: .readable)
   }
 
-  func add(_ number: Int32, token: UInt64, readableOnly: Bool) throws(SystemError) {
-    let interest: Readiness = readableOnly ? .readable : .ofSocket
+  func add(_ number: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
     try check(clinux_epoll_add(epoll.number, number, interest.rawValue, token), "epoll_ctl")
   }
 
-  func change(_ number: Int32, token: UInt64) throws(SystemError) {
-    try check(clinux_epoll_change(epoll.number, number, Readiness.ofSocket.rawValue, token), "epoll_ctl")
+  func change(_ number: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
+    try check(clinux_epoll_change(epoll.number, number, interest.rawValue, token), "epoll_ctl")
   }
 
   func remove(_ number: Int32) { _ = clinux_epoll_remove(epoll.number, number) }

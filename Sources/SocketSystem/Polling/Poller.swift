@@ -9,12 +9,12 @@ internal import CLinux
 
 /// All calls but `wake` are made on one thread.
 package protocol Poller: AnyObject {
-  /// Events carry the token, which is below `EventBuffer.wakeToken`. If `readableOnly`, as for a listener, only `Readiness.readable` is
-  /// reported; otherwise also `.writable`, `.peerFinished` and `.urgent`. Throws `EEXIST` if the descriptor is registered.
-  func add(_ number: Int32, token: UInt64, readableOnly: Bool) throws(SystemError)
-  /// Changes the token of a registration that is not `readableOnly`. Everything that is ready is reported once more. Throws `ENOENT` if
-  /// the descriptor is not registered.
-  func change(_ number: Int32, token: UInt64) throws(SystemError)
+  /// Events carry the token, which is below `EventBuffer.wakeToken`. They report the interest, and what a poller always reports. Throws
+  /// `EEXIST` if the descriptor is registered.
+  func add(_ number: Int32, token: UInt64, interest: Readiness) throws(SystemError)
+  /// Changes the token and the interest. Everything of the interest that is ready is reported once more. Throws `ENOENT` if the descriptor
+  /// is not registered.
+  func change(_ number: Int32, token: UInt64, interest: Readiness) throws(SystemError)
   /// Needed only if close(2) does not close the file, because another descriptor refers to it.
   func remove(_ number: Int32)
   /// 0 nanoseconds do not wait, -1 waits without limit. A poller that nothing waits in, as in a simulation, does not wait. `limit` is 1

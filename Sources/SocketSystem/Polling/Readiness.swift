@@ -8,12 +8,15 @@ package struct Readiness: Sendable {
   /// Whether any event of `other` is reported.
   package func contains(_ other: Readiness) -> Bool { rawValue & other.rawValue != 0 }
   package func union(_ other: Readiness) -> Readiness { Readiness(rawValue: rawValue | other.rawValue) }
+  package func subtracting(_ other: Readiness) -> Readiness { Readiness(rawValue: rawValue & ~other.rawValue) }
 
   /// The handler runs because it asked to.
   package static var none: Readiness { Readiness(rawValue: 0) }
   package static var ended: Readiness { peerFinished.union(hangUp) }
   /// For a socket that is no listener, besides the events that a poller always reports.
-  package static var ofSocket: Readiness { readable.union(writable).union(peerFinished).union(urgent) }
+  package static var ofSocket: Readiness { ofDatagramSocket.union(writable) }
+  /// Also `writable`, while a datagram waits for room.
+  package static var ofDatagramSocket: Readiness { readable.union(peerFinished).union(urgent) }
   /// An event other than bytes: the end, an error or an urgent byte.
   package static var exceptional: Readiness { ended.union(error).union(urgent) }
   package static var connectFinished: Readiness { writable.union(hangUp).union(error) }

@@ -18,7 +18,7 @@ extension LimitBoundaries {
       // Each number is reported by itself.
       let readable = (0..<count).map { _ in RawSocket(owning: dup(near.number)) }
       for (index, socket) in readable.enumerated() {
-        try epoll.add(socket.number, token: UInt64(index), readableOnly: true)
+        try epoll.add(socket.number, token: UInt64(index), interest: .readable)
       }
       var events = EventBuffer()
       let found = epoll.take(&events)

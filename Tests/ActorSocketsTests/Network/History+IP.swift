@@ -81,7 +81,7 @@ extension History {
         return "\(report.errno) \($0.name(report.destination)) \(report.reporter.map { "\($0)" } ?? "no reporter")"
       }
     case 32, 33: return membershipCall(one)
-    default: return commonCall(on: one)
+    default: return commonCall(on: one, changesInterest: true)
     }
   }
 

@@ -93,8 +93,8 @@ struct History {
     (0..<(1 + below(5))).map { _ in size(large, medium) }
   }
 
-  /// A call that sockets of all kinds have.
-  mutating func commonCall(on place: Int) -> HistoryCall {
+  /// A call that sockets of all kinds have. The interest of datagram sockets changes, as that of endpoints does.
+  mutating func commonCall(on place: Int, changesInterest: Bool = false) -> HistoryCall {
     switch below(18) {
     case 0: .peek(place, 1 + below(300))
     case 1: .do(place, "shutdown writing") { try $1.shutdownWriting() }
@@ -106,10 +106,22 @@ struct History {
     case 8: .get(place, "receivable") { "\($1.receivableBytes())" }
     case 9: .get(place, "is listening") { "\(try $1.get(.isListening))" }
     case 10, 11: .watch(place)
-    case 12: .do(place, "rewatch") { try $0.epoll.change($1.number, token: UInt64(place)) }
+    case 12: rewatch(place, changesInterest ? below(6) : 0)
     case 13: .do(place, "unwatch") { $0.epoll.remove($1.number) }
     default: .poll
     }
+  }
+
+  private func rewatch(_ place: Int, _ number: Int) -> HistoryCall {
+    let (what, interest): (String, Readiness) =
+      switch number {
+      case 1: ("room only", .writable)
+      case 2: ("arrivals only", .readable)
+      case 3: ("no room", .ofDatagramSocket)
+      case 4: ("no arrivals", .ofSocket.subtracting(.readable))
+      default: ("all", .ofSocket)
+      }
+    return .do(place, "rewatch \(what)") { try $0.epoll.change($1.number, token: UInt64(place), interest: interest) }
   }
 }
 
