@@ -94,8 +94,8 @@ public struct LengthPrefix: Hashable, Sendable {
     LengthPrefix(8, endianness, countsItself)
   }
 
-  func payloadLength(_ bytes: some Sequence<UInt8>) -> Int? {
-    let value = UInt64(bigEndianBytes: endianness == .big ? Array(bytes) : bytes.reversed())
+  func payloadLength(_ bytes: some BidirectionalCollection<UInt8>) -> Int? {
+    let value = endianness == .big ? UInt64(bigEndianBytes: bytes) : UInt64(bigEndianBytes: bytes.reversed())
     guard let length = Int(exactly: value) else { return nil }
     if !countsItself { return length }
     return length >= width ? length - width : nil
