@@ -8,14 +8,19 @@
 // Code outside of the domain that runs on the reactor's thread may make a short, synchronous call without a hop. Its claim is granted
 // only if no call waits in the queue.
 //
+// A call on another thread needs no hop either if it need not touch the domain's state, and if all queued calls are settled: they have done
+// what a later call must not pass by. A call is settled when its first job ends, or earlier if it says so. Its caller may continue on
+// another thread before that job has ended.
+//
 // Invariants:
 // - `queued - begun`, which wraps, is the number of calls of this domain that are in the queue.
+// - `queued - settled`, which wraps, is the number of calls that are not settled.
 // - A job gets a place only when it comes out of the queue as a call. A job that continues a suspended call has no place, because its
 //   call began earlier.
 // - A place is used once. The first claim uses it. Queueing another call of the domain also uses it: otherwise a later direct call could
 //   overtake the queued one.
-// - `queued` changes only under the lock of the queue, on any thread. `begun` and `runningJobHasPlace` change only on the reactor's
-//   thread.
+// - `queued` changes only under the lock of the queue, on any thread. `begun`, `settled` and `runningJobHasPlace` change only on the
+//   reactor's thread.
 
 internal import Synchronization
 
@@ -27,12 +32,14 @@ internal import Synchronization
 struct AdmissionOrder: ~Copyable {
   private let queued: Atomic<UInt32>
   private let begun: Atomic<UInt32>
+  private let settled: Atomic<UInt32>
   private let runningJobHasPlace = Atomic<Bool>(false)
 
   /// Starts as if `count` calls had been queued and had begun.
   init(count: UInt32 = 0) {
     queued = Atomic(count)
     begun = Atomic(count)
+    settled = Atomic(count)
   }
 
   /// It wraps, as `callsBegun` does. Any thread.
@@ -53,6 +60,12 @@ struct AdmissionOrder: ~Copyable {
     begun.store(begun.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     runningJobHasPlace.store(true, ordering: .relaxed)
   }
+
+  /// All that the calls which have begun did is visible to a thread that finds all calls settled.
+  func callsAreSettled() { settled.store(begun.load(ordering: .relaxed), ordering: .releasing) }
+
+  /// Whether all calls are settled that the calling code has made. Any thread.
+  var hasSettled: Bool { settled.load(ordering: .acquiring) == queued.load(ordering: .relaxed) }
 
   /// Also for a job that has no place.
   func placeIsUsed() { runningJobHasPlace.store(false, ordering: .relaxed) }

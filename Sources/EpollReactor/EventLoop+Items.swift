@@ -4,6 +4,7 @@ extension EventLoop {
     case .socket(let job, let executor, let preference):
       executor.admission.queuedCallBegins()
       run(job, executor, preference)
+      executor.admission.callsAreSettled()
     case .resumed(let job, let executor, let preference):
       executor.admission.placeIsUsed()
       run(job, executor, preference)
@@ -22,6 +23,7 @@ extension EventLoop {
       // The call's place in the queue has been used; calls that its body starts have places of their own.
       executor?.admission.placeIsUsed()
       body()
+      executor?.admission.callsAreSettled()
     }
   }
 
@@ -74,6 +76,7 @@ extension EventLoop {
       unsafe kept.job.runSynchronously(on: suspension.unownedExecutor)
       running.returning = nil
       if let job = running.returned.take() { run(job, suspension.executor, kept.preference) }
+      if isCall { suspension.executor.admission.callsAreSettled() }
     }
 
     /// Takes a job if it is the one with which a suspended call returns to its actor.

@@ -1,4 +1,5 @@
 package import SocketSystem
+internal import Synchronization
 
 /// An event loop for sockets: one epoll instance, one thread and one queue.
 ///
@@ -29,6 +30,8 @@ public final class Reactor: TaskExecutor {
   package static var isOnThread: Bool { EventLoop.current?.isCurrent ?? false }
 
   private let isShared: Bool
+  /// `shutdown` was called. Later calls go to the end of the queue, where they come after it.
+  let isShuttingDown = Atomic<Bool>(false)
 
   /// Creates a reactor with its own thread.
   ///
@@ -80,6 +83,7 @@ public final class Reactor: TaskExecutor {
   /// arrived. Calling it again does nothing, and neither does calling it on ``shared``.
   public func shutdown() {
     if isShared { return }
+    isShuttingDown.store(true, ordering: .relaxed)
     submit { [loop] in loop.shutDown() }
   }
 
@@ -104,6 +108,13 @@ public final class Reactor: TaskExecutor {
     // The thread of a driver is in the driver's simulation.
     if loop.host.driver != nil { return try body() }
     return try CurrentSystem.using(loop.host.system, body)
+  }
+
+  /// Runs `body` in the system of the reactor, on a thread that is not the reactor's. `nil` if that thread cannot be in it: the system of a
+  /// driver is that of its thread. Any thread.
+  package func inItsSystem<Result>(_ body: () -> Result) -> Result? {
+    if let driver = loop.host.driver { return EventLoop.current?.host.driver === driver ? body() : nil }
+    return CurrentSystem.using(loop.host.system, body)
   }
 
   /// Advances a manual clock. Calls `done` on the reactor's thread after everything that became due has run.

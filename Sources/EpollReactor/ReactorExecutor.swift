@@ -80,12 +80,19 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
   /// until it hops. Any thread.
   package final func claimCallWithoutHop() -> Bool {
     let loop = reactor.loop
-    guard loop.isCurrent, loop.running.callsWithoutHopLeft > 0, admission.claimWithoutHop() == .granted else {
-      return false
-    }
+    guard loop.isCurrent, loop.running.callsWithoutHopLeft > 0, !reactor.isShuttingDown.load(ordering: .relaxed),
+      admission.claimWithoutHop() == .granted
+    else { return false }
     loop.running.callsWithoutHopLeft -= 1
     return true
   }
+
+  /// Whether no call that was made earlier can come after one that another thread than the reactor's makes now, without a hop. Any thread.
+  package final var hasSettled: Bool { admission.hasSettled && !reactor.isShuttingDown.load(ordering: .relaxed) }
+
+  /// The running call has done what a later call must not pass by. Needed only if such calls often follow, because its job says it at its
+  /// end.
+  package final func callIsSettled() { admission.callsAreSettled() }
 
   @usableFromInline
   final func placeIsUsed() { admission.placeIsUsed() }

@@ -24,9 +24,27 @@ import Testing
     #expect(order.claim() == .granted)
     order.callWasQueued()
     #expect(order.claim() == .requeue)
+    #expect(order.hasSettled == false)
     order.queuedCallBegins()
     order.placeIsUsed()
     #expect(order.claim() == .granted)
+    order.callsAreSettled()
+    #expect(order.hasSettled == true)
+  }
+
+  @Test func `A call is settled neither when it waits nor when it has only begun`() {
+    let order = AdmissionOrder()
+    #expect(order.hasSettled == true)
+    order.callWasQueued()
+    order.callsAreSettled()
+    #expect(order.hasSettled == false)
+    order.queuedCallBegins()
+    #expect(order.hasSettled == false)
+    order.callsAreSettled()
+    #expect(order.hasSettled == true)
+    order.callWasQueued()
+    order.callsAreSettled()
+    #expect(order.hasSettled == false)
   }
 
   /// A place is that of the queued call that began last, until it is used. The random steps have every order of a few transitions.

@@ -1,8 +1,9 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// What an endpoint knows about its sockets, and decides without the kernel: which socket sends to an address, whether sending must wait,
-// and what a refusal of the kernel means. It makes no system call, reads no clock and never suspends; the time is an argument.
+// What an endpoint knows about its sockets, and decides without the kernel: whether sending must wait, and what a refusal of the kernel
+// means. `DatagramRoutes` decides which socket sends to an address. It makes no system call, reads no clock and never suspends; the time
+// is an argument.
 //
 //                 connected
 //   without peer ──────────▶ connected to a peer ──┐ connected (to another peer)
@@ -13,8 +14,6 @@ internal import SocketSystem
 //        ▲──────── roomMayBe, or the pause is over ─────────┘
 //
 // Invariants:
-// - Without a peer, a datagram leaves through a socket that reaches its address. With a peer, only datagrams to the peer leave, and
-//   through the peer's socket.
 // - A destination without room makes only its own datagrams wait: see SendQueue.swift. All sends wait only if the buffer of the one
 //   socket that can send is full.
 // - While any send waits for room, a time is known at which sending is tried again, in case that no event comes.
@@ -22,18 +21,16 @@ internal import SocketSystem
 // It is not copyable, because the optimizer copied it for each answer: 4,360 instructions for a datagram and its answer, now 4,050.
 
 struct DatagramCore: ~Copyable {
-  /// Usually one; several if the endpoint was bound to several addresses.
-  private(set) var sockets: [BoundSocket]
-  private let isOnDevice: Bool
+  private(set) var routes: DatagramRoutes
   /// The file of a unix socket. It is removed once, because afterwards another endpoint may use the path.
   var file: UnixSocketFile?
   var memberships = Memberships()
   /// At which of the sockets a datagram may wait: an event arrived, and receiving has not drained the socket since.
   var rotation: SocketRotation
-  /// The index is that of the connected socket.
-  private(set) var peer: (address: SocketAddress, index: Int)?
   /// An error that was reported about the peer, for the next call.
   var reportedError: SocketError?
+  /// The deadline at which sending is tried again, on the clock of the reactor.
+  var armedRetry: (key: DeadlineKey, time: Int64)?
   /// UDP_GRO is on.
   var joinsReceived = false
   /// The buffer of the endpoint's own socket is full, so nothing can be sent until an event, or the end of the pause.
@@ -43,83 +40,21 @@ struct DatagramCore: ~Copyable {
 
   /// `sockets` must not be empty.
   init(_ sockets: [BoundSocket], isOnDevice: Bool, file: UnixSocketFile? = nil) {
-    self.sockets = sockets
-    self.isOnDevice = isOnDevice
+    routes = DatagramRoutes(sockets: sockets, isOnDevice: isOnDevice)
     self.file = file
     rotation = SocketRotation(count: sockets.count)
   }
 
-  var isUnix: Bool { sockets[0].kind == .unix }
+  var sockets: [BoundSocket] { routes.sockets }
+  var peer: (address: SocketAddress, index: Int)? { routes.peer }
+  var isUnix: Bool { routes.isUnix }
   var main: BoundSocket { sockets[peer?.index ?? 0] }
 
   // MARK: Routes
 
-  struct Route {
-    let index: Int
-    /// The address in the form that the socket's family needs; `nil` for the connected peer.
-    let destination: SocketAddress?
-  }
-
   mutating func connected(_ index: Int, to address: SocketAddress) {
-    peer = (address, index)
+    routes.peer = (address, index)
     reportedError = nil
-  }
-
-  /// `nil` means the peer. A reply without an address is to a sender without a name, which is not the peer.
-  func route(_ address: SocketAddress?, isReply: Bool = false) throws(SocketError) -> Route {
-    guard let address else {
-      guard let peer, !isReply else {
-        throw SocketError(
-          .notConnected, operation: "send", detail: "the endpoint has no peer; name the address to send to")
-      }
-      return Route(index: peer.index, destination: nil)
-    }
-    if let peer {
-      if address.unmapped == peer.address { return Route(index: peer.index, destination: nil) }
-      throw .invalid("send", "the endpoint is connected to \(peer.address), and sends nothing to \(address)")
-    }
-    return try routeWithoutPeer(address, for: "send")
-  }
-
-  /// For an endpoint that is not connected, or that is to get another peer. The destination of the route is not `nil`.
-  func routeWithoutPeer(_ address: SocketAddress, for operation: String) throws(SocketError) -> Route {
-    let address = address.unmapped
-    if let flaw = Self.flaw(of: address, for: operation) { throw flaw }
-    // The socket with the matching scope; otherwise any socket of the family.
-    var found: Int?
-    for index in sockets.indices where sockets[index].kind.reaches(address) {
-      if sockets.count == 1 || sockets[index].address.isLoopback == address.isLoopback {
-        found = index
-        break
-      }
-      found = found ?? index
-    }
-    guard let found else {
-      throw SocketError(
-        .familyNotSupported, operation: operation, detail: "\(sockets[0].address) cannot send to this kind of address",
-        address: address)
-    }
-    let local: SocketAddress? = sockets[found].address
-    let scoped = try address.scoped(by: local, isOnDevice: isOnDevice || address.isMulticast, for: operation)
-    guard sockets[found].kind == .dual, case .ipv4(let ipv4, let port) = scoped else {
-      return Route(index: found, destination: scoped)
-    }
-    return Route(index: found, destination: .ipv6(IPv6Address(mapped: ipv4), port: port))
-  }
-
-  /// The reason why no endpoint can send to this address.
-  @inline(__always)
-  private static func flaw(of address: SocketAddress, for operation: String) -> SocketError? {
-    if address.port == 0 { return .invalid(operation, "port 0 cannot receive datagrams: \(address)") }
-    guard case .unix(let path) = address, path.isUnnamed else { return nil }
-    return .invalid(operation, "a socket without a name cannot receive datagrams")
-  }
-
-  static func flaw(ofSender address: SocketAddress?) -> SocketError? {
-    guard let address else {
-      return SocketError(.notConnected, operation: "send", detail: "the sender has no name to reply to")
-    }
-    return flaw(of: address, for: "send")
   }
 
   // MARK: Room
@@ -128,6 +63,8 @@ struct DatagramCore: ~Copyable {
     case allSends
     /// The sends to the datagram's destination. `isAnnounced`: an event may announce that there is room.
     case destination(isAnnounced: Bool)
+
+    var isAnnounced: Bool { if case .destination(let isAnnounced) = self { isAnnounced } else { true } }
   }
 
   /// `isShortage`: the kernel lacks memory, or the interface's queue is full; otherwise a buffer is full.
@@ -156,7 +93,7 @@ struct DatagramCore: ~Copyable {
 
   // MARK: Several datagrams in one message
 
-  mutating func dividesMessages(_ index: Int) { sockets[index].segmentLimit = SegmentRun.mostBytes }
+  mutating func dividesMessages(_ index: Int) { routes.sockets[index].segmentLimit = SegmentRun.mostBytes }
 
   /// Sends long datagrams one by one from now on, because the kernel refused to divide a message. Returns whether to try again.
   ///
@@ -166,7 +103,7 @@ struct DatagramCore: ~Copyable {
   mutating func lowerSegmentLimit(_ index: Int, after error: SystemError, of size: Int?) -> Bool {
     guard error.refusesSegments, let size else { return false }
     let limit = sockets[index].segmentLimit
-    sockets[index].segmentLimit = error.errno == Errno.inputOutput ? 0 : min(limit, size - 1)
+    routes.sockets[index].segmentLimit = error.errno == Errno.inputOutput ? 0 : min(limit, size - 1)
     return true
   }
 }
@@ -198,7 +135,7 @@ struct SendAttempts {
     left -= 1
     if left <= 0 { return .fail }
     if takeReported() { return .tryAgain }
-    guard mayBeOfEarlier, Errno.reportedByICMP.contains(error.errno) else { return .fail }
+    guard mayBeOfEarlier, error.mayBeOfEarlierDatagram else { return .fail }
     let earlier = suspect
     suspect = error
     if let earlier, earlier.errno != error.errno { return .reportAndTryAgain(earlier) }
@@ -209,6 +146,8 @@ struct SendAttempts {
 }
 
 extension SystemError {
+  var mayBeOfEarlierDatagram: Bool { Errno.reportedByICMP.contains(errno) }
+
   /// Whether this may be the answer to a message of several datagrams only. The kernel's version decides which of the first two it is.
   fileprivate var refusesSegments: Bool {
     [Errno.messageTooLong, Errno.invalidArgument, Errno.inputOutput].contains(errno)

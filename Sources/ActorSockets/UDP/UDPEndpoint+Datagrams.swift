@@ -105,6 +105,7 @@ extension UDPEndpoint {
   public var metrics: Metrics {
     _ = claimPlaceNow()
     receives.queue.reclaimLookahead()
+    noteSentThroughGate()
     var metrics = Metrics()
     metrics.datagramsReceived = counts.datagramsReceived
     metrics.bytesReceived = counts.bytesReceived
@@ -146,6 +147,11 @@ extension UDPEndpoint {
     mutating func sent(_ count: Int, bytes: Int) {
       datagramsSent += UInt64(count)
       bytesSent += UInt64(bytes)
+    }
+
+    mutating func sent(_ counts: SendGate.Counts) {
+      datagramsSent += counts.datagrams
+      bytesSent += counts.bytes
     }
   }
 }

@@ -70,6 +70,8 @@ extension UDPEndpoint {
 
   @discardableResult
   func takeReportedErrors() -> Int {
+    // First, because afterwards the kernel has no error to return: another thread could send before this one is thrown.
+    closeGate()
     var count = 0
     // A unix socket has no error queue; reading it would take a datagram instead.
     for bound in core.sockets where bound.kind != .unix {
@@ -88,6 +90,7 @@ extension UDPEndpoint {
       if ofSocket > 0 { _ = try? socket.get(.pendingError) }
       count += ofSocket
     }
+    if count > 0 { gate.forgetFailures() }
     return count
   }
 
@@ -95,6 +98,7 @@ extension UDPEndpoint {
   func report(_ error: SocketError, from reporter: IPAddress?, largestPacket: Int? = nil) {
     errorReports.add(ErrorReport(error: error, reporter: reporter, largestPacket: largestPacket))
     guard core.peer != nil else { return }
+    closeGate()
     core.reportedError = error
     tellReceivers()
   }

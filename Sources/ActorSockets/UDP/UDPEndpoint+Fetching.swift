@@ -56,7 +56,7 @@ extension UDPEndpoint {
           descriptors: configuration.descriptorsPerDatagram)
         if count < min(limit, DatagramBatch.capacity(forSize: size)) {
           // Fewer than there is room for: the socket is drained, and the next arrival raises an event.
-          core.rotation.markEmpty(index)
+          drained(index)
         } else {
           registration.reactor.whileBatchIsRead { tellDropped() }
         }
@@ -69,8 +69,22 @@ extension UDPEndpoint {
         if takeReportedErrors() == 0 { report(SocketError(error, operation: "receive"), from: nil) }
       }
     }
-    core.rotation.markEmpty(index)
+    drained(index)
     return nil
+  }
+
+  /// Nothing waits at this socket.
+  private func drained(_ index: Int) {
+    core.rotation.markEmpty(index)
+    core.sockets[index].registration.awaitArrivals()
+  }
+
+  /// Called after an event about arrivals.
+  func noteArrivalsLeft() {
+    if receives.queue.count > 0 { return }
+    for (index, bound) in core.sockets.enumerated() where core.rotation.mayFind(at: index) {
+      bound.registration.arrivalWasLeft()
+    }
   }
 
   struct Arrival {

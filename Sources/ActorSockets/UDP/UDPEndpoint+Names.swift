@@ -135,9 +135,9 @@ extension UDPEndpoint {
   private func obstacle(to address: SocketAddress, asPeer: Bool) -> SocketError? {
     do throws(SocketError) {
       // A connected peer was reached before.
-      if !asPeer, try core.route(address).destination == nil { return nil }
+      if !asPeer, try core.routes.route(address).destination == nil { return nil }
       let operation = asPeer ? "connect" : "send"
-      let route = try core.routeWithoutPeer(address, for: operation)
+      let route = try core.routes.routeWithoutPeer(address, for: operation)
       let destination = (route.destination ?? address).unmapped
       if destination.isUnix { return nil }
       guard let probe = try? OwnedDescriptor.datagramSocket(family: destination.family) else { return nil }

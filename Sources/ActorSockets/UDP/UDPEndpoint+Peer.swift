@@ -38,7 +38,7 @@ extension UDPEndpoint {
     var failure: SocketError?
     for address in addresses {
       do throws(SocketError) {
-        let route = try core.routeWithoutPeer(address, for: "connect")
+        let route = try core.routes.routeWithoutPeer(address, for: "connect")
         guard let socket = core.sockets[route.index].socket else {
           // The socket was closed when the endpoint was connected to a peer of the other family.
           throw SocketError(
@@ -49,7 +49,8 @@ extension UDPEndpoint {
           try leavePeer(socket, route.index)
           _ = try socket.connect(to: route.destination ?? address)
         } catch {
-          if let old = core.peer, let destination = try? core.routeWithoutPeer(old.address, for: "connect").destination
+          if let old = core.peer,
+            let destination = try? core.routes.routeWithoutPeer(old.address, for: "connect").destination
           {
             _ = try? core.sockets[old.index].socket?.connect(to: destination)
           }
@@ -83,6 +84,7 @@ extension UDPEndpoint {
 
   private func connected(_ index: Int, _ address: SocketAddress, _ local: SocketAddress?) {
     core.connected(index, to: address)
+    gate.forgetFailures()
     sends.queue.peer = address
     // The other sockets cannot receive from the peer. Datagrams fetched earlier may come from other senders.
     for (other, socket) in core.sockets.enumerated() where other != index { socket.registration.leave() }

@@ -19,6 +19,7 @@ extension UDPEndpoint {
   /// The operation's timeout begins now or at the call. A send has no turn at which its timeout could begin, because later datagrams to
   /// other destinations may be sent first.
   private func admit(_ content: SendQueue<Operation>.Content, _ operation: Operation, isBatch: Bool = false) {
+    closeGate()
     operation.id = sends.queue.admit(content, isBatch: isBatch, expiry: expiry(of: content, operation), operation)
     operation.armAtCall(registration, DeadlineTag(.send, operation.id))
     _ = operation.begin(registration, DeadlineTag(.send, operation.id))

@@ -78,6 +78,8 @@ extension UDPEndpoint {
 
   func mayTake(reportsErrors: Bool) throws -> Bool {
     try CurrentTask.checkCancellation()
+    // No send need wait for a receive. The answer often follows on another thread.
+    executor.callIsSettled()
     receives.queue.reclaimLookahead()
     guard receives.queue.isFree else { return false }
     if reportsErrors { try throwReportedError() }

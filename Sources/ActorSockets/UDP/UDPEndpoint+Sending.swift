@@ -23,8 +23,9 @@ extension UDPEndpoint {
   ///   - `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`
   @inlinable @inline(__always)
   public nonisolated func send(_ bytes: [UInt8], timeout: Timeout? = nil) async throws {
-    if try sendWithoutHop(bytes, to: nil, timeout) { return }
-    try await sendInTurn(Datagram(bytes), timeout)
+    let attempt = try sendWithoutHop(bytes, to: nil, timeout)
+    if attempt == .sent { return }
+    try await sendInTurn(Datagram(bytes), timeout, attempt)
   }
 
   /// Sends a datagram to an address: sendto(2). Returns when the kernel has taken the datagram.
@@ -42,8 +43,9 @@ extension UDPEndpoint {
   ///   - `.scopeMissing`, `.unreachable`, `.permissionDenied`, `.timedOut`, `.closed`
   @inlinable @inline(__always)
   public nonisolated func send(_ bytes: [UInt8], to address: SocketAddress, timeout: Timeout? = nil) async throws {
-    if try sendWithoutHop(bytes, to: address, timeout) { return }
-    try await sendInTurn(Datagram(bytes, to: address), timeout)
+    let attempt = try sendWithoutHop(bytes, to: address, timeout)
+    if attempt == .sent { return }
+    try await sendInTurn(Datagram(bytes, to: address), timeout, attempt)
   }
 
   /// Sends a datagram to an endpoint, which may be a name. Returns when the kernel has taken the datagram.
@@ -87,16 +89,17 @@ extension UDPEndpoint {
   ///   delivered because of the peer throws nothing: see ``Configuration/throwsUndeliverableReplies``.
   @inlinable @inline(__always)
   public nonisolated func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
-    if try sendWithoutHop(datagram, timeout) { return }
-    try await sendInTurn(datagram, timeout)
+    let attempt = try sendWithoutHop(datagram, timeout)
+    if attempt == .sent { return }
+    try await sendInTurn(datagram, timeout, attempt)
   }
 
   @usableFromInline
-  func sendInTurn(_ datagram: Datagram, _ timeout: Timeout?) async throws {
+  func sendInTurn(_ datagram: Datagram, _ timeout: Timeout?, _ attempt: SendAttempt) async throws {
     let datagram = datagram.claimingDescriptors()
     let place = if let place = claimPlace() { place } else { await requeue() }
-    try CurrentTask.checkCancellation()
-    if let operation = try sending(datagram, timeout, place) { try await finish(operation) }
+    if let operation = try sending(datagram, timeout, place, after: attempt) { return try await finish(operation) }
+    openGate()
   }
 
   /// Sends several datagrams with as few system calls as possible: sendmmsg(2). Returns when the kernel has taken them.
@@ -202,13 +205,20 @@ extension UDPEndpoint {
     try checkSize(bytes.count)
     if core.mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     guard let route = try routeAtOnce(address, isReply: isReply) else { return false }
-    switch try transmit(bytes, route, isReply: isReply) {
+    var failure: SystemError?
+    switch try transmit(bytes, route, isReply: isReply, after: &failure) {
     case .sent: return true
     case .undelivered: return false
     case .noRoom(let isShortage):
       noRoom(route.index, for: address, isShortage: isShortage)
       return false
     }
+  }
+
+  /// The error of an attempt by another thread, if nothing is sent now. The kernel may return it once, so no other attempt would find it.
+  private func settle(unused failure: SystemError) {
+    let mayBeOfEarlier = failure.mayBeOfEarlierDatagram && (!core.isUnix || core.peer != nil)
+    if mayBeOfEarlier, takeReportedErrors() == 0 { reportStale(failure) }
   }
 
   // MARK: At once
@@ -233,14 +243,25 @@ extension UDPEndpoint {
   }
 
   /// Sends a datagram at once or queues it; `nil` if nothing is left to do.
-  func sending(_ datagram: Datagram, _ timeout: Timeout?, _ place: Place) throws -> Operation? {
+  func sending(
+    _ datagram: Datagram, _ timeout: Timeout?, _ place: Place, after attempt: SendAttempt = .notSent
+  ) throws -> Operation? {
+    var failure = gate.takeFailure(of: attempt)
+    defer { if let failure { settle(unused: failure) } }
+    try CurrentTask.checkCancellation()
     try checkSendable(isReply: isLenientReply(datagram))
     guard let datagram = try filtered(datagram) else { return nil }
+    // A filter that was set meanwhile may have changed where the datagram goes.
+    if filters.send != nil, let unused = failure.take() { settle(unused: unused) }
     try checkSize(datagram.bytes.count)
     let isReply = isLenientReply(datagram)
-    if datagram.isPlain, try sendAtOnce(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: isReply) {
+    if datagram.isPlain,
+      try sendAtOnce(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: isReply, after: &failure)
+    {
       return nil
     }
+    // Reporting an error may have run code of the program that has closed the endpoint.
+    if let refusal { throw refusal.during("send") }
     let operation = admitSend(.datagrams([datagram]), timeout)
     pumpSends(startingWith: operation)
     prepareToSuspend(operation, place)
@@ -249,12 +270,12 @@ extension UDPEndpoint {
 
   /// Returns whether nothing is left to do.
   private func sendAtOnce(
-    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
+    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool, after failure: inout SystemError?
   ) throws -> Bool {
     if core.mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     if let timeout, timeout.hasPassed(at: registration.reactor.now) { return false }
     guard let route = try routeAtOnce(address, isReply: isReply) else { return true }
-    switch try transmit(bytes.span, route, isReply: isReply) {
+    switch try transmit(bytes.span, route, isReply: isReply, after: &failure) {
     case .sent, .undelivered: return true
     case .noRoom(let isShortage):
       if dropsAtFull(route.destination?.unmapped, isShortage: isShortage) { return true }
@@ -264,37 +285,73 @@ extension UDPEndpoint {
   }
 
   /// `nil` if it is a reply that cannot be delivered.
-  private func routeAtOnce(_ address: SocketAddress?, isReply: Bool) throws(SocketError) -> DatagramCore.Route? {
+  private func routeAtOnce(_ address: SocketAddress?, isReply: Bool) throws(SocketError) -> DatagramRoutes.Route? {
     do throws(SocketError) {
-      return try core.route(address, isReply: isReply)
+      return try core.routes.route(address, isReply: isReply)
     } catch {
-      guard isReply, let flaw = DatagramCore.flaw(ofSender: address) else { throw error }
+      guard isReply, let flaw = DatagramRoutes.flaw(ofSender: address) else { throw error }
       undelivered(flaw)
       return nil
     }
   }
 
-  /// Sends a datagram from a job on the reactor, if that is possible at once. Then the call needs no hop to the endpoint and no hop back.
-  /// If it returns false, `sendInTurn` must send the datagram.
+  /// Sends a datagram if that is possible at once, from a job on the reactor in the endpoint's isolation, on another thread through the
+  /// gate. Then the call needs no hop to the endpoint and no hop back. Otherwise `sendInTurn` must send the datagram.
   @usableFromInline
   nonisolated func sendWithoutHop(
     _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool = false
-  ) throws -> Bool {
-    guard executor.claimCallWithoutHop() else { return false }
+  ) throws -> SendAttempt {
+    guard executor.claimCallWithoutHop() else {
+      return try sendThroughGate(bytes, to: address, timeout, isReply: isReply)
+    }
     try CurrentTask.checkCancellation()
     return try callWithoutHop((bytes, address, timeout, isReply)) { endpoint, datagram in
-      if endpoint.filters.send != nil { return false }
+      if endpoint.filters.send != nil { return .notSent }
       let isReply = datagram.3 && !endpoint.configuration.throwsUndeliverableReplies
       try endpoint.checkSendable(isReply: isReply)
       try endpoint.checkSize(datagram.0.count)
-      return try endpoint.sendAtOnce(datagram.0, to: datagram.1, datagram.2, isReply: isReply)
+      var failure: SystemError?
+      return try endpoint.sendAtOnce(datagram.0, to: datagram.1, datagram.2, isReply: isReply, after: &failure)
+        ? .sent : .notSent
     }
   }
 
   @usableFromInline
-  nonisolated func sendWithoutHop(_ datagram: Datagram, _ timeout: Timeout?) throws -> Bool {
-    try datagram.isPlain
-      && sendWithoutHop(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: datagram.isReply)
+  nonisolated func sendWithoutHop(_ datagram: Datagram, _ timeout: Timeout?) throws -> SendAttempt {
+    if !datagram.isPlain { return .notSent }
+    return try sendWithoutHop(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: datagram.isReply)
+  }
+
+  private nonisolated func sendThroughGate(
+    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
+  ) throws -> SendAttempt {
+    if executor.isIsolatingCurrentContext() != false || !executor.hasSettled { return .notSent }
+    try CurrentTask.checkCancellation()
+    if bytes.count > configuration.maximumSendSize { return .notSent }
+    if let timeout, timeout.hasPassed(at: executor.reactor.now) { return .notSent }
+    let isReply = isReply && !configuration.throwsUndeliverableReplies
+    return executor.reactor.inItsSystem { gate.send(bytes.span, to: address, isReply: isReply) } ?? .notSent
+  }
+
+  /// From now on, other threads may send.
+  private func openGate() {
+    executor.callIsSettled()
+    guard refusal == nil, filters.send == nil, core.reportedError == nil, !core.mustWaitToSend, sends.queue.isEmpty
+    else { return }
+    gate.open(core.routes)
+  }
+
+  /// Called before anything that a datagram of another thread may not pass by: a send that waits, an error that the next call throws, a
+  /// filter, a change of the peer, the end.
+  func closeGate() {
+    if gate.close() { noteSentThroughGate() }
+  }
+
+  func noteSentThroughGate() {
+    let sent = gate.takeCounts()
+    if sent.datagrams == 0 { return }
+    core.sent()
+    counts.sent(sent)
   }
 
   /// `nil` if the filter drops the datagram. Throws if the filter closes the endpoint, because nothing may be queued then.

@@ -84,6 +84,7 @@ extension UDPEndpoint {
   /// - Parameter filter: The filter; `nil` for no filter.
   public func setSendFilter(_ filter: Filter?) {
     _ = claimPlaceNow()
+    closeGate()
     replaceFilters((filters.receive, filter))
   }
 }

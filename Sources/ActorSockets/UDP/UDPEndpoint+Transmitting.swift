@@ -9,28 +9,34 @@ extension UDPEndpoint {
     case noRoom(isShortage: Bool)
   }
 
+  /// `failure` is the outcome of an attempt by another thread. It counts as the first one here.
   func transmit(
-    _ bytes: Span<UInt8>, _ route: DatagramCore.Route, isReply: Bool
+    _ bytes: Span<UInt8>, _ route: DatagramRoutes.Route, isReply: Bool, after failure: inout SystemError?
   ) throws(SocketError) -> Transmission {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     var attempts = SendAttempts()
     while true {
       guard let socket = core.sockets[route.index].socket else { throw SocketError(.closed, operation: "send") }
-      switch socket.send(bytes, to: route.destination) {
+      switch failure.take().map({ .failed($0) }) ?? socket.send(bytes, to: route.destination) {
       case .bytes:
         if let suspect = attempts.suspect { reportStale(suspect) }
         core.sent()
         counts.sent(1, bytes: bytes.count)
         return .sent
-      case .wouldBlock: return .noRoom(isShortage: false)
+      case .wouldBlock:
+        if let suspect = attempts.suspect { reportStale(suspect) }
+        return .noRoom(isShortage: false)
       case .failed(let error):
-        if error.isShortage { return .noRoom(isShortage: true) }
+        if error.isShortage {
+          if let suspect = attempts.suspect { reportStale(suspect) }
+          return .noRoom(isShortage: true)
+        }
         if isOfEarlierDatagram(error, &attempts, isReply: isReply) {
           if !isReply, let error = core.reportedError.take() { throw error.during("send") }
           continue
         }
         let address = receiver(on: route)
-        let reason = failure(error, address, bytes.count)
+        let reason = self.failure(error, address, bytes.count)
         if !isReply || error.isOfProgram(bytes.count, to: address) { throw reason }
         undelivered(reason)
         return .undelivered
@@ -51,26 +57,35 @@ extension UDPEndpoint {
   }
 
   /// Reports an error about an earlier datagram, of which nothing else is known.
-  private func reportStale(_ error: SystemError) {
+  func reportStale(_ error: SystemError) {
     report(SocketError(error, operation: "send", address: core.peer?.address), from: nil)
   }
 
   func noRoom(_ index: Int, for address: SocketAddress?, isShortage: Bool) {
+    closeGate()
+    // First, because something that was sent makes the pause short again.
+    noteSentThroughGate()
     let now = registration.reactor.now
-    if case .destination(let isAnnounced) = core.noRoom(index, isShortage: isShortage, at: now) {
-      sends.queue.full(address, at: now, isAnnounced: isAnnounced)
-    }
+    let wait = core.noRoom(index, isShortage: isShortage, at: now)
+    if case .destination(let isAnnounced) = wait { sends.queue.full(address, at: now, isAnnounced: isAnnounced) }
+    if wait.isAnnounced { core.sockets[index].registration.report(.writable, true) }
     armRetry()
+  }
+
+  /// Room is reported no more if nothing has waited for it since the event.
+  func noteRoom() {
+    if core.mustWaitToSend || !sends.queue.lines.isEmpty { return }
+    for bound in core.sockets { bound.registration.report(.writable, false) }
   }
 
   func armRetry() {
     let next = min(core.nextRetry, sends.queue.lines.nextRetry ?? .max)
     if next == .max { return }
-    if let retry {
+    if let retry = core.armedRetry {
       if retry.time <= next { return }
       registration.disarm(retry.key)
     }
-    retry = registration.arm(at: next, tag: DeadlineTag(.retry)).map { ($0, next) }
+    core.armedRetry = registration.arm(at: next, tag: DeadlineTag(.retry)).map { ($0, next) }
   }
 
   /// A datagram is not delivered, without an error for its call.
@@ -193,7 +208,7 @@ extension UDPEndpoint {
   }
 
   /// `nil` for a peer without a name.
-  private func receiver(on route: DatagramCore.Route) -> SocketAddress? {
+  private func receiver(on route: DatagramRoutes.Route) -> SocketAddress? {
     route.destination?.unmapped ?? core.peer?.address
   }
 
@@ -215,7 +230,7 @@ extension UDPEndpoint {
       let isReply = isLenientReply(datagram)
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
-        let route = try core.route(datagram.remoteAddress, isReply: isReply)
+        let route = try core.routes.route(datagram.remoteAddress, isReply: isReply)
         if let gathered, gathered.index != route.index { break }
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
         let descriptors = try checked(datagram.descriptors, through: route.index)
@@ -237,7 +252,7 @@ extension UDPEndpoint {
       } catch {
         // Send the earlier datagrams first.
         if gathered != nil { break }
-        let flaw = isReply ? DatagramCore.flaw(ofSender: datagram.remoteAddress) : nil
+        let flaw = isReply ? DatagramRoutes.flaw(ofSender: datagram.remoteAddress) : nil
         throw Unsendable(flaw ?? error, isOfPeer: flaw != nil)
       }
     }

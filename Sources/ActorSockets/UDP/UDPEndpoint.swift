@@ -41,6 +41,7 @@ public actor UDPEndpoint: ReactorActor {
   nonisolated let registration: Registration
   let configuration: Configuration
   var filters: (receive: Filter?, send: Filter?)
+  nonisolated let gate = SendGate()
 
   // As in `StreamCore`: exclusivity is not checked here, because every operation would pay for the check.
   #if !DEBUG && !ACTORSOCKETS_PLAIN
@@ -55,7 +56,6 @@ public actor UDPEndpoint: ReactorActor {
     @safe @exclusivity(unchecked)
   #endif
   var sends = Lane<SendQueue<Operation>>()
-  var retry: (key: DeadlineKey, time: Int64)?
   var searches = AddressSearches()
   var errorReports = ErrorReports()
 
@@ -143,8 +143,9 @@ public actor UDPEndpoint: ReactorActor {
 
   deinit {
     core.file?.remove()
-    registration.reactor.submit { [sockets = core.sockets, registration, searches] in
+    registration.reactor.submit { [sockets = core.sockets, registration, searches, gate] in
       searches.cancelAll()
+      _ = gate.close()
       for socket in sockets { socket.registration.leave() }
       registration.leave()
     }
@@ -154,7 +155,9 @@ public actor UDPEndpoint: ReactorActor {
     do throws(Registration.EnterError) {
       try registration.enter(self)
       useOffloads()
-      for socket in core.sockets where !lifecycle.isClosed { try socket.registration.enter(self) }
+      for socket in core.sockets where !lifecycle.isClosed {
+        try socket.registration.enter(self, interest: .ofDatagramSocket)
+      }
     } catch {
       switch error {
       case .reactorIsShutDown: reactorShutDown()
@@ -233,6 +236,7 @@ public actor UDPEndpoint: ReactorActor {
 
   func end(_ error: SocketError) {
     if !lifecycle.end(error) { return }
+    closeGate()
     tellDropped()
     counts.droppedAtEnd = dropped
     replaceFilters((nil, nil))
@@ -244,7 +248,9 @@ public actor UDPEndpoint: ReactorActor {
     counts.undelivered += UInt64(sends.queue.replies)
     for operation in sends.queue.removeAll() { finish(operation, .failure(error.during("send"))) }
     errorReports.end(error)
-    for deadline in [retry.take()?.key, ending.deadline.take()] { if let deadline { registration.disarm(deadline) } }
+    for deadline in [core.armedRetry.take()?.key, ending.deadline.take()] {
+      if let deadline { registration.disarm(deadline) }
+    }
     ending.waiters.resumeAll(.success(()))
     recheckQueues()
     registration.leave()
@@ -293,6 +299,8 @@ extension UDPEndpoint: EventHandler {
     }
     pumpSends()
     pumpReceives()
+    if readiness.contains(.readable) { noteArrivalsLeft() }
+    if readiness.contains(.writable) { noteRoom() }
   }
 
   package func deadlineReached(_ tag: DeadlineTag) {
@@ -304,7 +312,7 @@ extension UDPEndpoint: EventHandler {
       ending.deadline = nil
       close()
     case .retry:
-      retry = nil
+      core.armedRetry = nil
       let now = registration.reactor.now
       core.retry(at: now)
       sends.queue.lines.retry(at: now)

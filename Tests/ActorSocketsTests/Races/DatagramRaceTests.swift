@@ -184,4 +184,40 @@ import Testing
     }
     try await reactor.sleeps()
   }
+
+  /// The number of a closed descriptor is used again at once. Each datagram says from which port it should come.
+  @Test func `Other threads send on the socket of an endpoint until it is closed, and not on the next one`()
+    async throws
+  {
+    try await within("all rounds end", seconds: secondsForRounds) {
+      let loopback = Endpoint.address(.ipv4(.loopback, port: 0))
+      let server = try UDPEndpoint.bind(to: loopback)
+      let address = server.localAddresses[0]
+      let receiving = Task {
+        var (count, strays) = (0, 0)
+        for try await datagram in server.datagrams {
+          let port = UInt16(datagram.bytes[0]) << 8 | UInt16(datagram.bytes[1])
+          count += 1
+          if datagram.remoteAddress?.port != port { strays += 1 }
+        }
+        return (count, strays)
+      }
+      let reactor = Reactor()
+      for round in 0..<max(300, rounds / 4) {
+        let endpoint = try UDPEndpoint.bind(to: loopback, reactor: reactor)
+        let port = try #require(endpoint.localAddresses[0].port)
+        let bytes = [UInt8(port >> 8), UInt8(port & 255)]
+        let senders = (0..<2).map { _ in
+          Task { while true { try await endpoint.send(bytes, to: address) } }
+        }
+        try await endpoint.send(bytes, to: address)
+        spin(for: Int64(round % 50) * 2_000)
+        await endpoint.close()
+        for sender in senders { await expectError(.closed) { try await sender.value } }
+      }
+      await server.close()
+      let (count, strays) = try await receiving.value
+      #expect(count > 0 && strays == 0)
+    }
+  }
 }
