@@ -45,12 +45,15 @@ struct DatagramCore: ~Copyable {
     rotation = SocketRotation(count: sockets.count)
   }
 
-  var sockets: [BoundSocket] { routes.sockets }
-  var peer: (address: SocketAddress, index: Int)? { routes.peer }
   var isUnix: Bool { routes.isUnix }
-  var main: BoundSocket { sockets[peer?.index ?? 0] }
+  var main: BoundSocket { routes.sockets[routes.peer?.index ?? 0] }
 
   // MARK: Routes
+
+  /// From here, because `core.routes.route` would copy the routes.
+  func route(_ address: SocketAddress?, isReply: Bool = false) throws(SocketError) -> DatagramRoutes.Route {
+    try routes.route(address, isReply: isReply)
+  }
 
   mutating func connected(_ index: Int, to address: SocketAddress) {
     routes.peer = (address, index)
@@ -69,8 +72,8 @@ struct DatagramCore: ~Copyable {
 
   /// `isShortage`: the kernel lacks memory, or the interface's queue is full; otherwise a buffer is full.
   mutating func noRoom(_ index: Int, isShortage: Bool, at now: Int64) -> Wait {
-    let isUnix = sockets[index].kind == .unix
-    if !isShortage, !isUnix, sockets.count == 1 || peer != nil {
+    let isUnix = routes.sockets[index].kind == .unix
+    if !isShortage, !isUnix, routes.sockets.count == 1 || routes.peer != nil {
       // The socket's own buffer is full, which concerns all destinations.
       mustWaitToSend = true
       pauseEnd = pause.begin(at: now)
@@ -78,7 +81,7 @@ struct DatagramCore: ~Copyable {
     }
     // An event announces room in the buffer of one of several sockets, and in the peer's if this socket is connected to it. No event
     // announces room at another unix socket, or in an interface's queue. The events that come belong to the failed calls themselves.
-    return .destination(isAnnounced: !isShortage && (!isUnix || peer != nil))
+    return .destination(isAnnounced: !isShortage && (!isUnix || routes.peer != nil))
   }
 
   mutating func roomMayBe() { mustWaitToSend = false }
@@ -102,7 +105,7 @@ struct DatagramCore: ~Copyable {
   /// was one datagram.
   mutating func lowerSegmentLimit(_ index: Int, after error: SystemError, of size: Int?) -> Bool {
     guard error.refusesSegments, let size else { return false }
-    let limit = sockets[index].segmentLimit
+    let limit = routes.sockets[index].segmentLimit
     routes.sockets[index].segmentLimit = error.errno == Errno.inputOutput ? 0 : min(limit, size - 1)
     return true
   }

@@ -71,7 +71,7 @@ extension UDPEndpoint {
     guard let descriptors else { return nil }
     let count = descriptors.numbers.count
     if count == 0 { return nil }
-    if core.sockets[index].kind != .unix { throw .invalid("send", "only a unix socket passes descriptors") }
+    if core.routes.sockets[index].kind != .unix { throw .invalid("send", "only a unix socket passes descriptors") }
     if count > DatagramBatch.maximumDescriptors {
       throw .invalid("send", "\(count) descriptors cannot go with a datagram, only \(DatagramBatch.maximumDescriptors)")
     }

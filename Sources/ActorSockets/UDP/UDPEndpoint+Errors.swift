@@ -74,7 +74,7 @@ extension UDPEndpoint {
     closeGate()
     var count = 0
     // A unix socket has no error queue; reading it would take a datagram instead.
-    for bound in core.sockets where bound.kind != .unix {
+    for bound in core.routes.sockets where bound.kind != .unix {
       guard let socket = bound.socket else { continue }
       var ofSocket = 0
       // At most 64 at a time, so that a flood of errors does not hold up other sockets.
@@ -97,7 +97,7 @@ extension UDPEndpoint {
   /// Passes an error to `errors`, and, if the endpoint has a peer, to the next call.
   func report(_ error: SocketError, from reporter: IPAddress?, largestPacket: Int? = nil) {
     errorReports.add(ErrorReport(error: error, reporter: reporter, largestPacket: largestPacket))
-    guard core.peer != nil else { return }
+    guard core.routes.peer != nil else { return }
     closeGate()
     core.reportedError = error
     tellReceivers()

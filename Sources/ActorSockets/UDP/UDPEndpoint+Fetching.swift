@@ -48,7 +48,9 @@ extension UDPEndpoint {
   func receiveBatch(_ index: Int, upTo limit: Int) -> (DatagramBatch, count: Int)? {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     for _ in 0..<4 {
-      guard let socket = core.sockets[index].socket, let batch = registration.reactor.datagramBatch() else { break }
+      guard let socket = core.routes.sockets[index].socket, let batch = registration.reactor.datagramBatch() else {
+        break
+      }
       let size = core.joinsReceived ? DatagramBatch.joinedSize : configuration.receiveSize
       do throws(SystemError) {
         let count = try batch.receive(
@@ -76,13 +78,13 @@ extension UDPEndpoint {
   /// Nothing waits at this socket.
   private func drained(_ index: Int) {
     core.rotation.markEmpty(index)
-    core.sockets[index].registration.awaitArrivals()
+    core.routes.sockets[index].registration.awaitArrivals()
   }
 
   /// Called after an event about arrivals.
   func noteArrivalsLeft() {
     if receives.queue.count > 0 { return }
-    for (index, bound) in core.sockets.enumerated() where core.rotation.mayFind(at: index) {
+    for (index, bound) in core.routes.sockets.enumerated() where core.rotation.mayFind(at: index) {
       bound.registration.arrivalWasLeft()
     }
   }
@@ -106,7 +108,7 @@ extension UDPEndpoint {
     let isTruncated = batch.isTruncated(number) || length > size
     counts.received(length, isTruncated: isTruncated)
     // It may have arrived before the endpoint was connected.
-    if let peer = core.peer, address != peer.address { return nil }
+    if let peer = core.routes.peer, address != peer.address { return nil }
     return Arrival(
       address: address, size: size, isTruncated: isTruncated, descriptors: descriptors,
       lacksDescriptors: lacksDescriptors)

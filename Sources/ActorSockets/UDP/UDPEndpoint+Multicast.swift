@@ -103,7 +103,7 @@ extension UDPEndpoint {
   public func setMulticastInterface(_ interface: InterfaceSelector?) throws {
     _ = try openSocket("setMulticastInterface", claimPlaceNow())
     let index = try interface?.found() ?? 0
-    for bound in core.sockets where bound.kind != .unix {
+    for bound in core.routes.sockets where bound.kind != .unix {
       do throws(SystemError) {
         try bound.socket?.setMulticastInterface(index, ipv4: bound.kind.serves(.ipv4), ipv6: bound.kind.serves(.ipv6))
       } catch {
@@ -193,7 +193,7 @@ extension UDPEndpoint {
   }
 
   private func sockets(receiving group: IPAddress) -> [BoundSocket] {
-    core.sockets.filter { $0.kind.reaches(group.socketAddress(port: 1)) }
+    core.routes.sockets.filter { $0.kind.reaches(group.socketAddress(port: 1)) }
   }
 
   /// The interface may be gone.

@@ -51,7 +51,8 @@ extension UDPEndpoint {
   func firstReachable(of addresses: [SocketAddress]) -> SocketAddress? {
     if addresses.count < 2 { return addresses.first }
     return addresses.first { obstacle(to: $0, asPeer: false) == nil }
-      ?? addresses.first { address in core.sockets.contains { $0.kind.reaches(address.unmapped) } } ?? addresses.first
+      ?? addresses.first { address in core.routes.sockets.contains { $0.kind.reaches(address.unmapped) } }
+      ?? addresses.first
   }
 
   func lookUp(_ name: String, _ port: UInt16, for id: UInt64) {
@@ -135,7 +136,7 @@ extension UDPEndpoint {
   private func obstacle(to address: SocketAddress, asPeer: Bool) -> SocketError? {
     do throws(SocketError) {
       // A connected peer was reached before.
-      if !asPeer, try core.routes.route(address).destination == nil { return nil }
+      if !asPeer, try core.route(address).destination == nil { return nil }
       let operation = asPeer ? "connect" : "send"
       let route = try core.routes.routeWithoutPeer(address, for: operation)
       let destination = (route.destination ?? address).unmapped
@@ -143,7 +144,7 @@ extension UDPEndpoint {
       guard let probe = try? OwnedDescriptor.datagramSocket(family: destination.family) else { return nil }
       do throws(SystemError) {
         if let device = configuration.device { try probe.socket.bind(toDevice: device) }
-        let local = core.sockets[route.index].address
+        let local = core.routes.sockets[route.index].address
         if !local.isUnspecified { try probe.socket.bind(to: local.with(port: 0)) }
         _ = try probe.socket.connect(to: destination)
         return nil

@@ -39,7 +39,7 @@ extension UDPEndpoint {
     for address in addresses {
       do throws(SocketError) {
         let route = try core.routes.routeWithoutPeer(address, for: "connect")
-        guard let socket = core.sockets[route.index].socket else {
+        guard let socket = core.routes.sockets[route.index].socket else {
           // The socket was closed when the endpoint was connected to a peer of the other family.
           throw SocketError(
             .familyNotSupported, operation: "connect", detail: "the endpoint had a peer of another address family",
@@ -49,10 +49,10 @@ extension UDPEndpoint {
           try leavePeer(socket, route.index)
           _ = try socket.connect(to: route.destination ?? address)
         } catch {
-          if let old = core.peer,
+          if let old = core.routes.peer,
             let destination = try? core.routes.routeWithoutPeer(old.address, for: "connect").destination
           {
-            _ = try? core.sockets[old.index].socket?.connect(to: destination)
+            _ = try? core.routes.sockets[old.index].socket?.connect(to: destination)
           }
           if error.errno == Errno.wrongType {
             throw SocketError(
@@ -76,9 +76,9 @@ extension UDPEndpoint {
   /// A connected socket keeps its source address, from which another peer may be unreachable. Disconnecting clears that address, and also
   /// the port if the kernel chose it, so the socket is bound again.
   private func leavePeer(_ socket: BorrowedDescriptor, _ index: Int) throws(SystemError) {
-    if core.peer == nil || core.isUnix { return }
+    if core.routes.peer == nil || core.isUnix { return }
     try socket.disconnect()
-    let address = core.sockets[index].address
+    let address = core.routes.sockets[index].address
     if try socket.localAddress()?.port != address.port { try socket.bind(to: address) }
   }
 
@@ -87,7 +87,7 @@ extension UDPEndpoint {
     gate.forgetFailures()
     sends.queue.peer = address
     // The other sockets cannot receive from the peer. Datagrams fetched earlier may come from other senders.
-    for (other, socket) in core.sockets.enumerated() where other != index { socket.registration.leave() }
+    for (other, socket) in core.routes.sockets.enumerated() where other != index { socket.registration.leave() }
     receives.queue.keepFetched { $0.remoteAddress == address }
     identity.withLock {
       $0.remoteAddress = address

@@ -83,7 +83,7 @@ extension UDPEndpoint {
     guard let operation = sends.queue.tag(of: id) else { return }
     if operation.extend(registration, DeadlineTag(.send, id), done: 0) { return }
     endSearch(id)
-    let destination = sends.queue.destination(of: id) ?? core.peer?.address
+    let destination = sends.queue.destination(of: id) ?? core.routes.peer?.address
     guard let (_, sent) = sends.queue.remove(id) else { return }
     finish(
       operation, .failure(operation.timedOut("send", at: registration.reactor.now, peer: destination, done: sent)))

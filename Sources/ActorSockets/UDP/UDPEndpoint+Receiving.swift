@@ -158,7 +158,7 @@ extension UDPEndpoint {
     guard receives.queue.remove(id) != nil else { return }
     finish(
       operation,
-      .failure(operation.timedOut("receive", at: registration.reactor.now, peer: core.peer?.address, done: 0)))
+      .failure(operation.timedOut("receive", at: registration.reactor.now, peer: core.routes.peer?.address, done: 0)))
     pumpReceives()
   }
 

@@ -217,7 +217,7 @@ extension UDPEndpoint {
 
   /// The error of an attempt by another thread, if nothing is sent now. The kernel may return it once, so no other attempt would find it.
   private func settle(unused failure: SystemError) {
-    let mayBeOfEarlier = failure.mayBeOfEarlierDatagram && (!core.isUnix || core.peer != nil)
+    let mayBeOfEarlier = failure.mayBeOfEarlierDatagram && (!core.isUnix || core.routes.peer != nil)
     if mayBeOfEarlier, takeReportedErrors() == 0 { reportStale(failure) }
   }
 
@@ -287,7 +287,7 @@ extension UDPEndpoint {
   /// `nil` if it is a reply that cannot be delivered.
   private func routeAtOnce(_ address: SocketAddress?, isReply: Bool) throws(SocketError) -> DatagramRoutes.Route? {
     do throws(SocketError) {
-      return try core.routes.route(address, isReply: isReply)
+      return try core.route(address, isReply: isReply)
     } catch {
       guard isReply, let flaw = DatagramRoutes.flaw(ofSender: address) else { throw error }
       undelivered(flaw)

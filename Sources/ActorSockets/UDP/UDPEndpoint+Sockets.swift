@@ -12,7 +12,7 @@ extension UDPEndpoint {
 
   /// Called before the first datagram is sent.
   func useOffloads() {
-    for (index, bound) in core.sockets.enumerated() where bound.kind != .unix {
+    for (index, bound) in core.routes.sockets.enumerated() where bound.kind != .unix {
       guard let socket = bound.socket else { continue }
       // A kernel without UDP_SEGMENT would ignore it and send all datagrams of a message as one, so it is asked.
       if configuration.segmentationOffload, (try? socket.get(RawOption.segmentSize)) != nil {
@@ -26,7 +26,7 @@ extension UDPEndpoint {
 
   func openSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {
     _ = try openSocket(operation, place)
-    return core.sockets.compactMap(\.socket)
+    return core.routes.sockets.compactMap(\.socket)
   }
 
   /// Calls a closure with the descriptor, on the reactor's thread. If there are several, it is the connected or the first one.

@@ -16,7 +16,7 @@ extension UDPEndpoint {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     var attempts = SendAttempts()
     while true {
-      guard let socket = core.sockets[route.index].socket else { throw SocketError(.closed, operation: "send") }
+      guard let socket = core.routes.sockets[route.index].socket else { throw SocketError(.closed, operation: "send") }
       switch failure.take().map({ .failed($0) }) ?? socket.send(bytes, to: route.destination) {
       case .bytes:
         if let suspect = attempts.suspect { reportStale(suspect) }
@@ -46,7 +46,7 @@ extension UDPEndpoint {
 
   /// Returns whether a call may have failed because of an error about an earlier datagram. If so, the caller repeats the call.
   private func isOfEarlierDatagram(_ error: SystemError, _ attempts: inout SendAttempts, isReply: Bool) -> Bool {
-    let mayBeOfEarlier = !core.isUnix && (core.peer == nil || isReply)
+    let mayBeOfEarlier = !core.isUnix && (core.routes.peer == nil || isReply)
     switch attempts.failed(error, mayBeOfEarlier: mayBeOfEarlier, { takeReportedErrors() > 0 }) {
     case .fail: return false
     case .tryAgain: return true
@@ -58,7 +58,7 @@ extension UDPEndpoint {
 
   /// Reports an error about an earlier datagram, of which nothing else is known.
   func reportStale(_ error: SystemError) {
-    report(SocketError(error, operation: "send", address: core.peer?.address), from: nil)
+    report(SocketError(error, operation: "send", address: core.routes.peer?.address), from: nil)
   }
 
   func noRoom(_ index: Int, for address: SocketAddress?, isShortage: Bool) {
@@ -68,14 +68,14 @@ extension UDPEndpoint {
     let now = registration.reactor.now
     let wait = core.noRoom(index, isShortage: isShortage, at: now)
     if case .destination(let isAnnounced) = wait { sends.queue.full(address, at: now, isAnnounced: isAnnounced) }
-    if wait.isAnnounced { core.sockets[index].registration.report(.writable, true) }
+    if wait.isAnnounced { core.routes.sockets[index].registration.report(.writable, true) }
     armRetry()
   }
 
   /// Room is reported no more if nothing has waited for it since the event.
   func noteRoom() {
     if core.mustWaitToSend || !sends.queue.lines.isEmpty { return }
-    for bound in core.sockets { bound.registration.report(.writable, false) }
+    for bound in core.routes.sockets { bound.registration.report(.writable, false) }
   }
 
   func armRetry() {
@@ -97,7 +97,7 @@ extension UDPEndpoint {
   /// Also counts the datagram, if it is dropped.
   func dropsAtFull(_ address: SocketAddress?, isShortage: Bool) -> Bool {
     guard configuration.fullDestination == .drop, isShortage || core.isUnix else { return false }
-    undelivered(.noRoom(address ?? core.peer?.address))
+    undelivered(.noRoom(address ?? core.routes.peer?.address))
     return true
   }
 
@@ -136,7 +136,7 @@ extension UDPEndpoint {
     while true {
       do throws(Unsendable) {
         guard let gathered = try gather(into: batch) else { return 1 }
-        guard let socket = core.sockets[gathered.index].socket else {
+        guard let socket = core.routes.sockets[gathered.index].socket else {
           throw Unsendable(lifecycle.failure?.during("send") ?? SocketError(.closed, operation: "send"))
         }
         do throws(SystemError) {
@@ -209,7 +209,7 @@ extension UDPEndpoint {
 
   /// `nil` for a peer without a name.
   private func receiver(on route: DatagramRoutes.Route) -> SocketAddress? {
-    route.destination?.unmapped ?? core.peer?.address
+    route.destination?.unmapped ?? core.routes.peer?.address
   }
 
   private struct Gathered {
@@ -230,7 +230,7 @@ extension UDPEndpoint {
       let isReply = isLenientReply(datagram)
       do throws(SocketError) {
         try checkSize(datagram.bytes.count)
-        let route = try core.routes.route(datagram.remoteAddress, isReply: isReply)
+        let route = try core.route(datagram.remoteAddress, isReply: isReply)
         if let gathered, gathered.index != route.index { break }
         let metadata = datagram.metadata.flatMap { $0.isEmpty ? nil : $0 }
         let descriptors = try checked(datagram.descriptors, through: route.index)
@@ -238,7 +238,7 @@ extension UDPEndpoint {
           batch.add(
             datagram.bytes.span, to: route.destination, metadata,
             isIPv6: metadata != nil && receiver(on: route)?.isIPv6 == true, passing: descriptors,
-            segmentLimit: core.sockets[route.index].segmentLimit)
+            segmentLimit: core.routes.sockets[route.index].segmentLimit)
         else {
           if gathered != nil { break }
           // It does not fit even into an empty batch.

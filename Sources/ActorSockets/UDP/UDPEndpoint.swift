@@ -143,7 +143,7 @@ public actor UDPEndpoint: ReactorActor {
 
   deinit {
     core.file?.remove()
-    registration.reactor.submit { [sockets = core.sockets, registration, searches, gate] in
+    registration.reactor.submit { [sockets = core.routes.sockets, registration, searches, gate] in
       searches.cancelAll()
       _ = gate.close()
       for socket in sockets { socket.registration.leave() }
@@ -155,7 +155,7 @@ public actor UDPEndpoint: ReactorActor {
     do throws(Registration.EnterError) {
       try registration.enter(self)
       useOffloads()
-      for socket in core.sockets where !lifecycle.isClosed {
+      for socket in core.routes.sockets where !lifecycle.isClosed {
         try socket.registration.enter(self, interest: .ofDatagramSocket)
       }
     } catch {
@@ -243,7 +243,7 @@ public actor UDPEndpoint: ReactorActor {
     core.file.take()?.remove()
     searches.cancelAll()
     searches = AddressSearches()
-    for socket in core.sockets { socket.registration.leave() }
+    for socket in core.routes.sockets { socket.registration.leave() }
     failReceives(error.during("receive"))
     counts.undelivered += UInt64(sends.queue.replies)
     for operation in sends.queue.removeAll() { finish(operation, .failure(error.during("send"))) }
@@ -264,7 +264,7 @@ public actor UDPEndpoint: ReactorActor {
   }
 
   var dropped: UInt64 {
-    counts.droppedAtEnd ?? core.sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
+    counts.droppedAtEnd ?? core.routes.sockets.reduce(0) { $0 + UInt64($1.socket?.droppedDatagrams() ?? 0) }
   }
 
   func tellDropped() {

@@ -27,19 +27,19 @@ import Testing
   @Test func `A datagram leaves through the socket that reaches its address`() throws {
     let two = Self.core([.ipv4(IPv4Address(192, 0, 2, 1), port: 5000), Self.loopback, Self.loopback6])
     let (near, far) = (SocketAddress.ipv4(.loopback, port: 7), SocketAddress.ipv4(IPv4Address(192, 0, 2, 9), port: 7))
-    #expect(try two.routes.route(near).index == 1 && two.routes.route(far).index == 0)
-    #expect(try two.routes.route(.ipv6(.loopback, port: 7)).index == 2)
+    #expect(try two.route(near).index == 1 && two.route(far).index == 0)
+    #expect(try two.route(.ipv6(.loopback, port: 7)).index == 2)
     // No socket has the scope of this address, so any of its family serves.
     let global = SocketAddress.ipv6(try #require(IPv6Address("2001:db8::9")), port: 7)
-    #expect(try two.routes.route(global).index == 2)
-    #expect(throws: SocketError.self) { try two.routes.route(Self.named) }
+    #expect(try two.route(global).index == 2)
+    #expect(throws: SocketError.self) { try two.route(Self.named) }
   }
 
   @Test func `A socket for both families gets IPv4 addresses in the form of IPv6`() throws {
-    let dual = try Self.core([Self.all]).routes.route(Self.loopback)
+    let dual = try Self.core([Self.all]).route(Self.loopback)
     #expect(dual.destination == .ipv6(IPv6Address(mapped: .loopback), port: 5000))
     let code = #expect(throws: SocketError.self) {
-      try Self.core([Self.all], mayBeDual: false).routes.route(Self.loopback)
+      try Self.core([Self.all], mayBeDual: false).route(Self.loopback)
     }?
     .code
     #expect(code == .familyNotSupported)
@@ -48,16 +48,16 @@ import Testing
   @Test func `With a peer, only datagrams to it leave, and through its socket`() throws {
     var core = Self.core([Self.loopback, Self.loopback6])
     let peer = SocketAddress.ipv6(.loopback, port: 7)
-    #expect(throws: SocketError.self) { try core.routes.route(nil) }
+    #expect(throws: SocketError.self) { try core.route(nil) }
     core.connected(1, to: peer)
     for address in [nil, peer] {
-      let route = try core.routes.route(address)
+      let route = try core.route(address)
       #expect(route.index == 1 && route.destination == nil)
     }
-    #expect(throws: SocketError.self) { try core.routes.route(.ipv6(.loopback, port: 8)) }
-    #expect(throws: SocketError.self) { try core.routes.route(.ipv4(.loopback, port: 7)) }
+    #expect(throws: SocketError.self) { try core.route(.ipv6(.loopback, port: 8)) }
+    #expect(throws: SocketError.self) { try core.route(.ipv4(.loopback, port: 7)) }
     // A sender without a name is not the peer.
-    #expect(throws: SocketError.self) { try core.routes.route(nil, isReply: true) }
+    #expect(throws: SocketError.self) { try core.route(nil, isReply: true) }
     #expect(core.main.address == Self.loopback6)
     // An error about the old peer does not concern the new one.
     core.reportedError = SocketError(.connectionRefused, operation: "send")
@@ -73,9 +73,9 @@ import Testing
     let group = SocketAddress.ipv6(try #require(IPv6Address("ff02::1")), port: 7)
     for isOnDevice in [false, true] {
       let core = Self.core([Self.all], isOnDevice: isOnDevice)
-      let error = Result { try core.routes.route(link) }.error as? SocketError
+      let error = Result { try core.route(link) }.error as? SocketError
       #expect(error?.code == (isOnDevice ? nil : .scopeMissing) && error?.operation == (isOnDevice ? nil : "send"))
-      #expect(try core.routes.route(group).index == 0)
+      #expect(try core.route(group).index == 0)
       let connecting = Result { try core.routes.routeWithoutPeer(link, for: "connect") }.error as? SocketError
       #expect(connecting?.operation == (isOnDevice ? nil : "connect"))
     }
@@ -84,7 +84,7 @@ import Testing
   @Test func `Of several sockets without the scope of an address, the first serves`() throws {
     let here = try [1, 2].map { SocketAddress.ipv6(try #require(IPv6Address("::1")), port: $0) }
     let far = SocketAddress.ipv6(try #require(IPv6Address("2001:db8::9")), port: 7)
-    #expect(try Self.core(here).routes.route(far).index == 0)
+    #expect(try Self.core(here).route(far).index == 0)
   }
 
   @Test(arguments: [
@@ -166,13 +166,14 @@ import Testing
       core.lowerSegmentLimit(0, after: SystemError(call: "sendmmsg", errno: errno), of: size)
     }
     let answers = [refused(Errno.messageTooLong, nil), refused(Errno.connectionRefused, 100)]
-    #expect(answers == [false, false] && core.sockets[0].segmentLimit == SegmentRun.mostBytes)
+    #expect(answers == [false, false] && core.routes.sockets[0].segmentLimit == SegmentRun.mostBytes)
     let first = refused(Errno.messageTooLong, 1400)
-    #expect(first && core.sockets[0].segmentLimit == 1399)
+    #expect(first && core.routes.sockets[0].segmentLimit == 1399)
     let higher = refused(Errno.invalidArgument, 2000)
-    #expect(higher && core.sockets[0].segmentLimit == 1399)
+    #expect(higher && core.routes.sockets[0].segmentLimit == 1399)
     let last = refused(Errno.inputOutput, 1000)
-    #expect(last && core.sockets[0].segmentLimit == 0 && core.sockets[1].segmentLimit == SegmentRun.mostBytes)
+    #expect(
+      last && core.routes.sockets[0].segmentLimit == 0 && core.routes.sockets[1].segmentLimit == SegmentRun.mostBytes)
   }
 
   // MARK: Attempts

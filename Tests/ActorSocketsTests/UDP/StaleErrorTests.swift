@@ -92,8 +92,8 @@ import Testing
 extension UDPEndpoint {
   /// Collects errors in the error queue, takes them once, and returns how many were taken, and the pending error after that.
   fileprivate func collectErrors(_ count: Int, from dead: SocketAddress) throws -> (taken: Int, left: Int) {
-    let route = try core.routes.route(dead)
-    guard let socket = core.sockets[route.index].socket else { return (0, 0) }
+    let route = try core.route(dead)
+    guard let socket = core.routes.sockets[route.index].socket else { return (0, 0) }
     // Every second call only tells the error of the one before.
     let bytes: [UInt8] = [1]
     for _ in 0..<2 * count { _ = socket.send(bytes.span, to: route.destination) }
