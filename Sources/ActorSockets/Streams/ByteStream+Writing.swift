@@ -18,6 +18,8 @@ extension ByteStream {
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(_ bytes: [UInt8], timeout: Timeout? = nil, progress: ProgressHandler? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
+    // Each access calls a witness and retains.
+    let core = core
     if core.buffersWrite(of: bytes.count, timeout) { return try core.buffer(bytes, of: self) }
     let (sent, isDone) = try core.sendAtOnce(bytes.span, timeout, place)
     if isDone { return }
@@ -35,6 +37,8 @@ extension ByteStream {
   /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
   public func write(_ bytes: Span<UInt8>, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
+    // Each access calls a witness and retains.
+    let core = core
     if core.buffersWrite(of: bytes.count, timeout) { return try core.buffer([UInt8](copying: bytes), of: self) }
     let (sent, isDone) = try core.sendAtOnce(bytes, timeout, place)
     if isDone { return }

@@ -103,6 +103,7 @@ public final class _StreamCore {
 
   package func open() { carryOut(lifecycle.wentUp()) }
 
+  @inline(__always)
   package func transportIsReady() {
     if let layer = carriedLayer { return layer.carrierIsReady() }
     pumpReads()
