@@ -213,7 +213,9 @@ import Testing
         try await endpoint.send(bytes, to: address)
         spin(for: Int64(round % 50) * 2_000)
         await endpoint.close()
+        let next = try UDPEndpoint.bind(to: loopback, reactor: reactor)
         for sender in senders { await expectError(.closed) { try await sender.value } }
+        await next.close()
       }
       await server.close()
       let (count, strays) = try await receiving.value
