@@ -62,8 +62,8 @@ extension UDPEndpoint {
   }
 
   func noRoom(_ index: Int, for address: SocketAddress?, isShortage: Bool) {
-    closeGate()
-    // First, because something that was sent makes the pause short again.
+    // Also what was sent if the gate is closed already, because it makes the pause short again.
+    _ = gate.close()
     noteSentThroughGate()
     let now = registration.reactor.now
     let wait = core.noRoom(index, isShortage: isShortage, at: now)

@@ -257,49 +257,49 @@ import Testing
     #expect(await client.metrics.datagramsSent == 100)
   }
 
-  @Test(.inRealTime, arguments: DatagramTransport.networks)
-  func `An error that the endpoint finds first is not that of the attempt any more`(
-    transport: DatagramTransport
-  ) async throws {
+  /// An endpoint whose datagram was refused while its reactor was blocked, and the attempt of another thread that met the error. The event
+  /// about the refusal waits until `body` returns.
+  private static func refused<Value>(
+    _ transport: DatagramTransport, _ body: (_ client: UDPEndpoint, _ attempt: SendAttempt) throws -> Value
+  ) async throws -> (client: UDPEndpoint, Value) {
     let reactor = Reactor()
     let client = try transport.bind(reactor: reactor)
-    let bytes: [UInt8] = [1]
     let peer = try transport.bind()
     try await client.connect(to: .address(transport.address(of: peer)))
     try await client.send(bytes)
     await peer.close()
-    // The event about the datagram that is refused waits until another one has met the error.
-    let attempt = try await reactor.whileBlocked {
+    let value = try await reactor.whileBlocked {
       try await client.send(bytes)
-      return client.gate.send(bytes.span, to: nil, isReply: false)
+      return try body(client, client.gate.send(bytes.span, to: nil, isReply: false))
     }
+    return (client, value)
+  }
+
+  private static let bytes: [UInt8] = [1]
+
+  @Test(.inRealTime, arguments: DatagramTransport.networks)
+  func `An error that the endpoint finds first is not that of the attempt any more`(
+    transport: DatagramTransport
+  ) async throws {
+    let (client, attempt) = try await Self.refused(transport) { $1 }
     let isFailed = if case .failed = attempt { true } else { false }
     #expect(isFailed)
     #expect(await client.errors.next()?.error.code == .connectionRefused)
-    await expectError(.connectionRefused) { try await client.send(bytes) }
+    await expectError(.connectionRefused) { try await client.send(Self.bytes) }
     #expect(client.gate.takeFailure(of: attempt) == nil)
   }
 
   @Test(.inRealTime, arguments: DatagramTransport.networks)
   func `The error of an attempt whose call is cancelled is reported once`(transport: DatagramTransport) async throws {
-    let reactor = Reactor()
-    let client = try transport.bind(reactor: reactor)
-    let bytes: [UInt8] = [1]
-    let peer = try transport.bind()
-    try await client.connect(to: .address(transport.address(of: peer)))
-    try await client.send(bytes)
-    await peer.close()
-    let cancelled = try await reactor.whileBlocked {
-      try await client.send(bytes)
-      let attempt = client.gate.send(bytes.span, to: nil, isReply: false)
-      let task = Task.immediate { try await client.sendInTurn(Datagram(bytes), nil, attempt) }
+    let (client, cancelled) = try await Self.refused(transport) { client, attempt in
+      let task = Task.immediate { try await client.sendInTurn(Datagram(Self.bytes), nil, attempt) }
       task.cancel()
       return task
     }
     await #expect(throws: CancellationError.self) { try await cancelled.value }
     #expect(await client.errors.next()?.error.code == .connectionRefused)
     let second = Task { await client.errors.next() }
-    await expectError(.connectionRefused) { try await client.send(bytes) }
+    await expectError(.connectionRefused) { try await client.send(Self.bytes) }
     await client.close()
     #expect(await second.value == nil)
   }
