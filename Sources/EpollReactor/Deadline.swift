@@ -1,4 +1,4 @@
-package typealias DeadlineKey = DeadlineHeap<Deadline>.Key
+package typealias DeadlineKey = DeadlineQueue<Deadline>.Key
 
 /// An armed deadline. It names its registration by the slot in the table and the serial number, so a deadline that was not disarmed keeps
 /// neither a dropped socket nor its reactor alive.

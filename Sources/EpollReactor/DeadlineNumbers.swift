@@ -1,11 +1,11 @@
-/// Deadlines whose payloads are numbers. Other modules use it instead of `DeadlineHeap`: a generic type of another module is not
+/// Deadlines whose payloads are numbers. Other modules use it instead of `DeadlineQueue`: a generic type of another module is not
 /// specialized, and looks its types up at run time. A simulation spent a quarter of its time on that.
 package struct DeadlineNumbers {
   package struct Key {
-    fileprivate let key: DeadlineHeap<Int>.Key
+    fileprivate let key: DeadlineQueue<Int>.Key
   }
 
-  private var heap = DeadlineHeap<Int>()
+  private var heap = DeadlineQueue<Int>()
 
   package init() {}
 

@@ -34,7 +34,7 @@ package final class EventLoop: @unchecked Sendable {
   /// With a driver: the driver's thread, during an iteration.
   private let thread = Atomic<UInt>(0)
 
-  var deadlines = DeadlineHeap<Deadline>()
+  var deadlines = DeadlineQueue<Deadline>()
   var waitingSockets = WaitingSockets()
   private var batch = JobBatch()
   // No code of the program runs while one of the properties with this attribute changes, which debug builds and ACTORSOCKETS_PLAIN check.
