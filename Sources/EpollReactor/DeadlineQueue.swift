@@ -61,15 +61,13 @@ package struct DeadlineQueue<Payload> {
     let slot = Int(key.slot)
     guard slot < slots.count, slots[slot].serial == key.serial else { return nil }
     switch slots[slot].place {
-    case .heap(let position):
-      removeFromHeap(at: position)
-      return release(slot)
+    case .heap(let position): removeFromHeap(at: position)
     case .run(let run):
-      let payload = release(slot)
+      slots[slot].serial = 0
       runs[run].addGap()
       removeGaps(of: run)
-      return payload
     }
+    return release(slot)
   }
 
   package mutating func popDue(at now: Int64) -> Payload? {
@@ -107,6 +105,7 @@ package struct DeadlineQueue<Payload> {
     return nextSerial
   }
 
+  /// Comes after all other changes, because it may release the storage.
   private mutating func release(_ slot: Int) -> Payload? {
     let payload = slots[slot].payload.take()
     slots[slot].serial = 0

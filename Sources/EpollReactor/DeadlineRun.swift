@@ -54,6 +54,7 @@ struct DeadlineRun {
   mutating func removeGaps(where isGap: (ArmedDeadline) -> Bool) {
     elements.removeFirst(head)
     if gaps > 0 { elements.removeAll(where: isGap) }
+    lastTime = elements.last?.time ?? .min
     head = 0
     gaps = 0
   }

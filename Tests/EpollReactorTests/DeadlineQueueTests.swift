@@ -100,6 +100,18 @@ import Testing
     #expect(queue.capacity <= 256)
   }
 
+  @Test(arguments: [true, false])
+  func `A queue that was large and is empty is like new`(isRemoved: Bool) {
+    var queue = DeadlineQueue<Int>()
+    for _ in 0..<3 {
+      let keys = (0..<3000).map { queue.insert(at: Int64($0), $0) }
+      for key in keys { if isRemoved { queue.remove(key) } else { _ = queue.popDue(at: .max) } }
+      #expect(queue.count == 0 && queue.capacity <= 1024)
+      let few = (0..<10).map { queue.insert(at: Int64($0), $0) }
+      #expect(few.map { queue.remove($0) } == Array(0..<10))
+    }
+  }
+
   @Test func `Deadlines that leave in their order leave room for later ones`() {
     var queue = DeadlineQueue<Int>()
     for number in 0..<100_000 {
