@@ -64,13 +64,13 @@ extension ByteStream {
     tls context: TLSContext, _ handler: nonisolated(nonsending) (TLSConnection) async throws -> Void
   ) async throws {
     let connection = startTLS(context, as: .server)
+    connection.markHandlerTask(true)
+    defer { connection.markHandlerTask(false) }
     do {
       try await connection.handshake()
     } catch {
       throw HandlerError(error, of: connection, isBeforeHandler: true)
     }
-    connection.markHandlerTask(true)
-    defer { connection.markHandlerTask(false) }
     do {
       try await handler(connection)
     } catch {

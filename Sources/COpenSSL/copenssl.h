@@ -74,10 +74,5 @@ static inline int copenssl_HMAC_set_key(EVP_MAC_CTX *mac, const unsigned char *k
 }
 
 static inline size_t copenssl_BIO_get_mem_data(BIO *bio, char **data) { return (size_t)BIO_get_mem_data(bio, data); }
-static inline size_t copenssl_BIO_pending(BIO *bio) { return BIO_ctrl_pending(bio); }
-static inline int copenssl_BIO_shutdown_wr(BIO *bio) { return (int)BIO_shutdown_wr(bio); }
-static inline int copenssl_BIO_set_write_buf_size(BIO *bio, long size) { return (int)BIO_set_write_buf_size(bio, size); }
-static inline int copenssl_BIO_make_bio_pair(BIO *one, BIO *other) { return (int)BIO_make_bio_pair(one, other); }
-static inline int copenssl_BIO_destroy_bio_pair(BIO *bio) { return (int)BIO_destroy_bio_pair(bio); }
 
 #endif

@@ -180,7 +180,7 @@ enum TLSLimitBoundaries {
     },
   ]
 
-  private static let rings = "each ring buffer: idle; handshake; a record; large writes"
+  private static let waiting = "bytes of a handshake that OpenSSL has not read yet; ciphertext that waits to be sent"
 
   private static let transport: [LimitBoundary] = [
     .time("time to send an alert after `abort()`") {
@@ -200,28 +200,10 @@ enum TLSLimitBoundaries {
       withExtendedLifetime(server) {}
       return steps.all.first { $0 > 0 } == count
     },
-    .most(rings) { count in
-      try TLSLimitPeers.withRings { rings in
-        rings.shrink()
-        return rings.feed([UInt8](repeating: 1, count: count).span) == count
-      }
+    .most(waiting) { count in
+      try OpenSSLSide.withBIO { bio, _ in bio.buffers.feed([UInt8](repeating: 1, count: count).span) == count }
     },
-    .most(rings, position: 1) { count in
-      try TLSLimitPeers.withRings { $0.feed([UInt8](repeating: 1, count: count).span) == count }
-    },
-    .most(rings, position: 2) { count in
-      try TLSLimitPeers.withRings { rings in
-        // More than a handshake needs.
-        rings.grow(input: 5_000)
-        return rings.feed([UInt8](repeating: 1, count: count).span) == count
-      }
-    },
-    .most(rings, position: 3) { count in
-      try TLSLimitPeers.withRings { rings in
-        rings.grow(output: 1 << 20)
-        return rings.outputRoom >= count
-      }
-    },
+    .most(waiting, position: 1) { count in try OpenSSLSide.withBIO { bio, _ in bio.buffers.outputRoom >= count } },
   ]
 
   // MARK: Simulations

@@ -108,15 +108,4 @@ enum TLSLimitPeers {
 
   /// Makes a connection that ends cleanly, so that its session can be resumed.
   static func connect(_ client: TLSContext) throws { _ = try TwoEnds.up(client: client, server: Made.server()) }
-
-  /// Calls a body with the ring buffers of a new connection.
-  static func withRings(_ body: (inout BIOPair) -> Bool) throws -> Bool {
-    let state = TLSHandshakeState(try Contexts.client(), .client(serverName: "server.test"))
-    // SAFETY: the connection is freed here, with its half of the pair.
-    let ssl = try unsafe state.context.makeSSL(for: state)
-    defer { unsafe SSL_free(ssl) }
-    var rings = try BIOPair()
-    unsafe rings.attach(to: ssl)
-    return body(&rings)
-  }
 }

@@ -86,10 +86,22 @@ extension ByteStream {
     for waiter: Waiters<Value>.Waiter,
     in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable
   ) async throws -> Value {
+    if executor.isCalledByHandlerTask {
+      await waiter.suspension.suspend()
+    } else {
+      await waitAndListen(for: waiter, in: waiters)
+    }
+    return try waiter.result()
+  }
+  /// Not inlined: the frame of a handshake's wait is part of every idle TLS connection.
+  @inline(never)
+  private func waitAndListen<Value: Sendable>(
+    for waiter: Waiters<Value>.Waiter,
+    in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable
+  ) async {
     let id = waiter.id
     await wait(for: waiter.suspension) {
       submit { $0.core.waiters?[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
     }
-    return try waiter.result()
   }
 }

@@ -67,6 +67,9 @@ public final class _StreamCore {
   package var observation: Observation?
   var acknowledgementWait: AcknowledgementWait?
 
+  /// Nothing waits for the stream to open any more, nor will.
+  func forgetOpening() { if waiters?.wereOnlyForOpening == true { waiters = nil } }
+
   var madeWaiters: StreamWaiters {
     let made = waiters ?? StreamWaiters()
     waiters = made
@@ -173,4 +176,9 @@ final class StreamWaiters {
   var layer: (() -> Void)?
   /// Called when the transport begins to wait for the peer to finish: a server stops counting the connection.
   var lingers: (() -> Void)?
+
+  /// Whether nothing but `open` was ever used. A late cancellation of a call in another list must not find a later call of the same number.
+  var wereOnlyForOpening: Bool {
+    peerFinished.isNew && draining.isNew && closed.isNew && released.isNew && layer == nil && lingers == nil
+  }
 }

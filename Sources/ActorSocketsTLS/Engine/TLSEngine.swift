@@ -1,21 +1,21 @@
-// One side of a TLS connection: OpenSSL between two ring buffers, a `BIOPair`. It does no input or output.
+// One side of a TLS connection: OpenSSL, whose ciphertext passes through a `CiphertextBIO`. It does no input or output.
 //
-//                 feed                                  output
-//    ciphertext ────────▶ ring ──▶ SSL ──▶ ring ────────────────▶ ciphertext
-//                                  │ ▲
-//                             read ▼ │ write
-//                                plaintext
+//                          read, feed         write
+//    ciphertext ──▶ BIO ─────────────▶ SSL ──────────▶ BIO ──▶ ciphertext
+//                                      │ ▲
+//                                 read ▼ │ write
+//                                   plaintext
 //
 // OpenSSL's rules for its callers, and how the engine follows them:
 // - Each thread has one error queue. The engine clears it before a call, and reads it in the same function.
-// - After a fatal failure OpenSSL must not be called again, least of all SSL_shutdown. The alert remains in the ring
+// - After a fatal failure OpenSSL must not be called again, least of all SSL_shutdown. The alert remains in the output
 //   and is sent.
-// - Every call, also a read, may put something into the ring for the peer: an alert, a ticket, the answer to a key
+// - Every call, also a read, may write something for the peer: an alert, a ticket, the answer to a key
 //   update. The engine's caller checks `hasOutput` after each call.
-// - OpenSSL would have to be called again with the same bytes if a full ring cut a write short. So the engine writes
-//   only whole records for which the ring has room, and OpenSSL never holds back plaintext.
+// - OpenSSL would have to be called again with the same bytes if a lack of room cut a write short. So the engine writes
+//   only whole records for which there is room, and OpenSSL never holds back plaintext.
 // - Decrypted bytes raise no event, so the engine reads until OpenSSL has nothing more.
-// - OpenSSL waits for more input until it is told of the end (BIO_shutdown_wr).
+// - OpenSSL waits for more input until it is told of the end (`endInput`).
 
 internal import ActorSockets
 internal import COpenSSL
@@ -24,7 +24,7 @@ internal import COpenSSL
   enum HandshakeStep {
     case done
     case needsInput
-    /// The output ring is full.
+    /// There is no room for more ciphertext.
     case needsOutput
     /// A closure has to decide about the peer: see `PeerCheck.question`.
     case needsVerifier
@@ -43,7 +43,7 @@ internal import COpenSSL
 
   let state: TLSHandshakeState
   private let ssl: OpaquePointer
-  private var rings: BIOPair
+  private let bio: CiphertextBIO
   private(set) var failure: TLSError?
   private var bytesSinceKeyUpdate = 0
 
@@ -54,22 +54,22 @@ internal import COpenSSL
     state = TLSHandshakeState(context, role)
     let ssl = try unsafe context.makeSSL(for: state)
     do throws(TLSError) {
-      rings = try BIOPair()
+      bio = try CiphertextBIO()
     } catch {
       // SAFETY: the connection has no other user.
       unsafe SSL_free(ssl)
       throw error
     }
-    unsafe rings.attach(to: ssl)
+    unsafe bio.attach(to: ssl)
     unsafe self.ssl = ssl
   }
 
-  // SAFETY: `ssl` is freed once, before `rings`, because it owns half of that pair. The callbacks' state is a property
+  // SAFETY: `ssl` is freed once, before `bio`, whose functions it may call. The callbacks' state is a property
   // of this value and outlives it.
   deinit { unsafe SSL_free(ssl) }
 
-  var hasOutput: Bool { rings.hasOutput }
-  var hasInput: Bool { rings.hasInput }
+  var hasOutput: Bool { bio.buffers.hasOutput }
+  var hasInput: Bool { bio.buffers.hasInput }
 
   // MARK: The handshake
 
@@ -78,7 +78,6 @@ internal import COpenSSL
     // SAFETY: `ssl` is this value's.
     OpenSSLErrors.clear()
     let result = unsafe SSL_do_handshake(ssl)
-    rings.updateAfterCall()
     if result == 1 {
       if let error = callbackFailure() { return .failed(error) }
       return .done
@@ -111,33 +110,24 @@ internal import COpenSSL
     feeding ciphertext: Span<UInt8>, _ consumed: inout Int, appendingTo plaintext: inout [UInt8]
   ) -> ReadStep {
     if let failure { return .failed(failure) }
-    rings.grow(input: ciphertext.count)
-    defer {
-      rings.updateAfterCall()
-      rings.shrink()
-    }
+    var capacity = plaintextCapacity(for: ciphertext.count)
     while true {
       var step = ReadStep.needsInput
-      plaintext.append(addingCapacity: plaintextCapacity(for: ciphertext.count - consumed)) { tail in
+      plaintext.append(addingCapacity: capacity) { tail in
         // SAFETY: the memory is valid for its capacity, and the count is what OpenSSL wrote.
         unsafe tail.withUnsafeMutableBufferPointer { memory, initialized in
           repeat {
-            let wasEmpty = !hasInput
-            let taken = feed(ciphertext.extracting(consumed..<ciphertext.count))
-            consumed += taken
-            // An empty ring that takes nothing could not be allocated. Without this check the ciphertext would be lost
-            // silently.
-            if taken == 0, consumed < ciphertext.count, wasEmpty {
-              failure = .outOfMemory
-              step = .failed(.outOfMemory)
-              break
+            unsafe ciphertext.extracting(consumed..<ciphertext.count).withUnsafeBytes { bytes in
+              unsafe bio.buffers.lend(bytes)
+              step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
+              consumed += bio.buffers.takeBack()
             }
-            step = unsafe read(UnsafeMutableRawBufferPointer(memory), &initialized)
           } while step.needsInput && consumed < ciphertext.count
         }
       }
-      if case .full = step { continue }
-      return step
+      guard case .full = step else { return step }
+      // SAFETY: `ssl` is this value's.
+      capacity = unsafe Int(SSL_pending(ssl)) + max(ciphertext.count - consumed, 64)
     }
   }
 
@@ -146,13 +136,12 @@ internal import COpenSSL
     // is added if there is much ciphertext, to avoid copying it all into a larger array.
     // SAFETY: `ssl` is this value's.
     let hasPartialRecord = unsafe count > TLSRecord.maximumPlaintext && SSL_has_pending(ssl) == 1
-    let pending = unsafe hasInput ? Int(SSL_pending(ssl)) + rings.inputCount : 0
-    return max(pending + count + (hasPartialRecord ? TLSRecord.maximumPlaintext : 0), 64)
+    return max(count + (hasPartialRecord ? TLSRecord.maximumPlaintext : 0), 64)
   }
 
-  mutating func feed(_ ciphertext: Span<UInt8>) -> Int { rings.feed(ciphertext) }
+  func feed(_ ciphertext: Span<UInt8>) -> Int { bio.buffers.feed(ciphertext) }
 
-  mutating func endInput() { rings.endInput() }
+  func endInput() { bio.buffers.endInput() }
 
   private mutating func read(_ memory: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> ReadStep {
     assert(failure == nil, "OpenSSL is not called after a fatal failure")
@@ -167,14 +156,13 @@ internal import COpenSSL
       if count > 0 { state.messagesWithoutData = 0 }
       if result == 1 {
         // Saves a call that would only report that there is no more.
-        if unsafe SSL_pending(ssl) == 0, !rings.inputIsOver, !rings.updateInput() { return .needsInput }
+        if unsafe SSL_pending(ssl) == 0, !bio.buffers.inputIsOver, !bio.buffers.hasInput { return .needsInput }
         continue
       }
       let error = unsafe SSL_get_error(ssl, result)
       if let failure = callbackFailure() { return .failed(failure) }
       switch error {
       case SSL_ERROR_WANT_READ:
-        _ = rings.updateInput()
         return .needsInput
       case SSL_ERROR_WANT_WRITE: return .needsOutput
       // If truncation is allowed, OpenSSL reports the end of the input like close_notify, even within a record.
@@ -192,16 +180,15 @@ internal import COpenSSL
 
   // MARK: Plaintext in
 
-  /// Returns the number of bytes encrypted. Stops when the output ring has no room for another record.
+  /// Returns the number of bytes encrypted. Stops when there is no room for another record.
   private mutating func encrypt(_ plaintext: Span<UInt8>) -> Result<Int, TLSError> {
     if let failure { return .failure(failure) }
     assert(!hasOutput, "nothing is encrypted while ciphertext waits")
-    rings.grow(output: plaintext.count)
     var written = 0
     while written < plaintext.count {
-      let room = rings.outputRoom - TLSRecord.maximumOverhead
+      let room = bio.buffers.outputRoom - TLSRecord.maximumOverhead
       let length = min(plaintext.count - written, TLSRecord.maximumPlaintext, room)
-      // Waits for room instead of making a short record, unless the ring is empty.
+      // Waits for room instead of making a short record, unless there is no output.
       if length <= 0 || length < plaintext.count - written && length < TLSRecord.maximumPlaintext && hasOutput { break }
       updateKeysIfDue()
       var count = 0
@@ -211,32 +198,30 @@ internal import COpenSSL
         unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count)
       }
       if result != 1 {
-        rings.updateAfterCall()
         let error = unsafe SSL_get_error(ssl, result)
         if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { break }
         return .failure(fail(error))
       }
       written += count
       bytesSinceKeyUpdate += count
-      rings.recordWasWritten()
       // A peer that only receives answers each of our key updates with one of its own.
       state.messagesWithoutData = 0
     }
     return .success(written)
   }
 
-  /// Encrypts as long as `body` sends all of the ciphertext: see `BIOPair.withOutput`. Returns the number of bytes
-  /// encrypted, 0 if earlier ciphertext was not sent.
-  mutating func write(_ plaintext: Span<UInt8>, sending body: (Span<UInt8>) -> Int) -> Result<Int, TLSError> {
+  /// Encrypts as long as the sink takes all of the ciphertext. Returns the number of bytes encrypted, 0 if earlier ciphertext was not sent.
+  mutating func write(_ plaintext: Span<UInt8>, to sink: any CiphertextSink) -> Result<Int, TLSError> {
+    bio.buffers.beginWriting(plaintext.count, to: sink)
+    defer { bio.buffers.endWriting() }
     var written = 0
-    while withOutput(body), written < plaintext.count {
+    while flush(to: sink), written < plaintext.count {
       switch encrypt(plaintext.extracting(written..<plaintext.count)) {
       case .success(0): return .success(written)
       case .success(let count): written += count
       case .failure(let error): return .failure(error)
       }
     }
-    rings.shrink()
     return .success(written)
   }
 
@@ -250,29 +235,28 @@ internal import COpenSSL
   /// Makes close_notify: no more plaintext follows. The peer may continue to send.
   mutating func finishWriting() {
     if failure != nil { return }
+    bio.buffers.makeRoomForLastRecord()
     // SAFETY: `ssl` is this value's.
     OpenSSLErrors.clear()
     let result = unsafe SSL_shutdown(ssl)
-    rings.updateAfterCall()
     if result < 0, unsafe SSL_get_error(ssl, result) == SSL_ERROR_SSL { _ = fail(SSL_ERROR_SSL) }
   }
 
   // MARK: Ciphertext out
 
-  var outputCount: Int { rings.outputCount }
+  var outputCount: Int { bio.buffers.outputCount }
 
-  mutating func withOutput(_ body: (Span<UInt8>) -> Int) -> Bool { rings.withOutput(body) }
+  /// Returns whether the sink took all of the ciphertext.
+  mutating func flush(to sink: any CiphertextSink) -> Bool { bio.buffers.withOutput { sink.sendCiphertext($0) } }
 
-  mutating func takeOutput() -> [UInt8] {
+  func takeOutput() -> [UInt8] {
     var output: [UInt8] = []
-    _ = withOutput { bytes in
+    _ = bio.buffers.withOutput { bytes in
       output.append(copying: bytes)
       return bytes.count
     }
     return output
   }
-
-  mutating func shrinkRings() { rings.shrink() }
 
   // MARK: Failures
 

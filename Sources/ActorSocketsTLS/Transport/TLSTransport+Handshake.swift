@@ -150,7 +150,6 @@ extension TLSTransport {
   private func open() {
     phase = .up
     disarmDeadline()
-    engine?.shrinkRings()
     carrier?.handshakeIsDone { session?.observed }
     core?.open()
     readAhead()

@@ -16,8 +16,7 @@ extension TLSTransport {
     guard phase == .up, receiving.ending != .failed else {
       return .failed(SystemError(call: "SSL_write", errno: Errno.notConnected))
     }
-    let result = engine?.write(
-      bytes.extracting(first: min(bytes.count, Self.longestSend)), sending: { sendCiphertext($0) })
+    let result = engine?.write(bytes.extracting(first: min(bytes.count, Self.longestSend)), to: self)
     if let error = takeCarrierError() {
       receiveLastAlert()
       return .failed(error)
@@ -49,10 +48,9 @@ extension TLSTransport {
   }
 
   /// Returns false if some of the ciphertext waits for room.
-  func flush() -> Bool { engine?.withOutput { sendCiphertext($0) } ?? true }
+  func flush() -> Bool { engine?.flush(to: self) ?? true }
 
-  /// Returns how many bytes the carrier took, or will never take.
-  private func sendCiphertext(_ output: Span<UInt8>) -> Int {
+  func sendCiphertext(_ output: Span<UInt8>) -> Int {
     // The peer may be gone after its own close_notify. Then it needs no answer.
     let isFarewell = sending.isFinished && hasFoundEnd
     switch carrier?.send(output, isFarewell: isFarewell) {
@@ -61,7 +59,7 @@ extension TLSTransport {
     case .failed where isFarewell: return output.count
     case .failed(let error):
       // The carrier can never send these bytes, so they are dropped.
-      carrierError = error
+      if carrierError == nil { carrierError = error }
       sending.carrierFailed(dropping: output.count)
       // The stream is told in a rescheduled run, because this may be in the middle of a receive.
       registration.reschedule()

@@ -38,7 +38,7 @@ internal import EpollReactor
 internal import SocketSystem
 
 /// The engine and its carrier, as the queues of a `TLSConnection` see them.
-final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer {
+final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer, CiphertextSink {
   enum Phase {
     case waiting
     case handshaking

@@ -3,7 +3,7 @@ import ActorSockets
 @testable import ActorSocketsTLS
 
 /// One side of a connection without sockets: an engine, and what has become of it.
-final class EngineEnd {
+final class EngineEnd: CiphertextSink {
   var engine: TLSEngine
   var received: [UInt8] = []
   private(set) var isUp = false
@@ -15,6 +15,7 @@ final class EngineEnd {
   /// The engine asked for input while it took none, or for room while there was room: it would never go on.
   private(set) var isStuck = false
   private var output: [UInt8] = []
+  private var taken: (Int) -> Int = { $0 }
 
   init(_ context: TLSContext, _ role: TLSRole) throws(TLSError) { engine = try TLSEngine(context, as: role) }
 
@@ -43,7 +44,6 @@ final class EngineEnd {
     switch engine.handshake() {
     case .done:
       isUp = true
-      engine.shrinkRings()
     case .needsVerifier: engine.state.peerCheck.answer = answer
     case .needsOutput: isStuck = !engine.hasOutput
     case .needsInput:
@@ -85,18 +85,21 @@ final class EngineEnd {
   }
 
   /// Encrypts bytes as far as the ciphertext is taken, and returns how many bytes of plaintext that were.
-  func write(_ bytes: [UInt8], taking taken: (Int) -> Int) -> Int {
-    let result = engine.write(bytes.span) { ciphertext in
-      let count = taken(ciphertext.count)
-      output.append(copying: ciphertext.extracting(first: count))
-      return count
-    }
+  func write(_ bytes: [UInt8], taking taken: @escaping (Int) -> Int) -> Int {
+    self.taken = taken
+    let result = engine.write(bytes.span, to: self)
     switch result {
     case .success(let count): return count
     case .failure(let error):
       failure = error
       return 0
     }
+  }
+
+  func sendCiphertext(_ ciphertext: Span<UInt8>) -> Int {
+    let count = taken(ciphertext.count)
+    output.append(copying: ciphertext.extracting(first: count))
+    return count
   }
 
   /// Goes on with the handshake until it is done or has failed.
