@@ -70,11 +70,20 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
     loop.jobs.push(call, callOf: self)
   }
 
+  @usableFromInline
+  final func queue(call: @escaping @Sendable () -> Void) { queue(.call(call, of: self)) }
+
+  @inlinable @inline(__always)
+  final func assertCurrent() { assert(isCurrent, "an actor's code was called on another thread than its reactor's") }
+
+  @usableFromInline
+  final var isCurrent: Bool { reactor.loop.isCurrent }
+
   /// Claims the place of a call. `true`: the call must go to the end of the queue before it begins.
   @usableFromInline
   final func mustRequeue() -> Bool { admission.claim() == .requeue }
 
-  /// Claims the place of a call that the running job makes without a hop to this domain, with `ReactorActor.callWithoutHop`. The claim is
+  /// Claims the place of a call that the running job makes without a hop to this domain, with `ReactorActor.callHere`. The claim is
   /// granted on the reactor's thread if no call of this domain waits in the queue, and only to jobs of the user's tasks and actors. So no
   /// code of a socket is under way. A job gets at most `RunningCode.mostCallsWithoutHop` such calls, because it holds up other sockets
   /// until it hops. Any thread.
@@ -140,11 +149,5 @@ extension ReactorActor {
   public nonisolated var unownedExecutor: UnownedSerialExecutor {
     // SAFETY: the actor's constant keeps the executor alive for as long as the actor, and queued jobs retain it.
     unsafe executor.asUnownedSerialExecutor()
-  }
-
-  /// Runs `body` isolated to this actor, after everything that was enqueued before this call. Keeps the actor alive until then. For code
-  /// that cannot await: initializers, cancellation handlers, the `enqueue…` methods.
-  @usableFromInline package nonisolated func submit(_ body: @escaping @Sendable (isolated Self) -> Void) {
-    executor.queue(.call({ self.assumeIsolated(body) }, of: executor))
   }
 }

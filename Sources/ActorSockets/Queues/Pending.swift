@@ -35,7 +35,7 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
   private var result: Result<Value, any Error>?
   private var waiters = Waiters<Value>()
   /// Removes the operation from its queue. Set once the operation is queued.
-  private var takeBack: (() -> Void)?
+  private var takeBack: (@Sendable () -> Void)?
 
   init(_ executor: ReactorExecutor, _ result: Result<Value, any Error>? = nil) {
     self.executor = executor
@@ -49,7 +49,7 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
     waiters.resumeAll(result)
   }
 
-  func admitted(takeBack: @escaping () -> Void) {
+  func admitted(takeBack: @escaping @Sendable () -> Void) {
     if result == nil { self.takeBack = takeBack }
   }
 

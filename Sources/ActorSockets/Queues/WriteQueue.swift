@@ -148,7 +148,7 @@ struct WriteQueue<Tag> {
     case .pieces(let pieces):
       count = pieces.reduce(0) { $0 + $1.count }
       // Remove empty pieces. If they filled a gathered send, it would transfer no bytes, again and again.
-      if pieces.contains(where: \.isEmpty) { content = .pieces(pieces.filter { !$0.isEmpty }) }
+      if pieces.contains(where: { $0.isEmpty }) { content = .pieces(pieces.filter { !$0.isEmpty }) }
     case .file(_, from: _, let length):
       count = length
       queuedFileBytes += length

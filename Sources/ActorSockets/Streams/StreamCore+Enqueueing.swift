@@ -12,7 +12,7 @@ extension StreamCore {
       try request.kind.validate()
       if let refusal, !lifecycle.readsFindEnd { throw refusal.during("read").thrown }
     } catch {
-      return outcome.assumeIsolated { $0.resolve(.failure(error)) }
+      return outcome.callHere(.failure(error)) { $0.resolve($1) }
     }
     let read = operation(
       .handle { result in
@@ -20,12 +20,14 @@ extension StreamCore {
           guard case .read(let outcome) = try result.get() else { throw SocketError(.closed, operation: "read") }
           return try request.convert(outcome)
         }
-        outcome.assumeIsolated { $0.resolve(value) }
+        outcome.callHere(value) { $0.resolve($1) }
       }, timeout, nil)
     read.start = called
     read.called = called
     let id = admit(request.kind, read)
-    outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelRead(id) } } }
+    outcome.callHere({ @Sendable [weak owner] in owner?.callHere(id) { $0.core.cancelRead($1) } }) {
+      $0.admitted(takeBack: $1)
+    }
   }
 
   func enqueue(
@@ -37,14 +39,16 @@ extension StreamCore {
       try checkWritable()
       try checkBudget(for: bytes.count)
     } catch {
-      return outcome.assumeIsolated { $0.resolve(.failure(error)) }
+      return outcome.callHere(.failure(error)) { $0.resolve($1) }
     }
     let write = operation(
-      .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout, nil)
+      .handle { result in outcome.callHere(result.map { _ in }) { $0.resolve($1) } }, timeout, nil)
     write.start = called
     write.called = called
     let id = admitGathered(bytes, write, of: owner)
-    outcome.assumeIsolated { $0.admitted { [weak owner] in owner?.assumeIsolated { $0.core.cancelWrite(id) } } }
+    outcome.callHere({ @Sendable [weak owner] in owner?.callHere(id) { $0.core.cancelWrite($1) } }) {
+      $0.admitted(takeBack: $1)
+    }
   }
 
   func optionsChanged() {

@@ -58,17 +58,19 @@ extension UDPEndpoint {
       }
       passed = try filtered(datagram)
     } catch {
-      return outcome.assumeIsolated { $0.resolve(.failure(error)) }
+      return outcome.callHere(.failure(error)) { $0.resolve($1) }
     }
-    guard let datagram = passed else { return outcome.assumeIsolated { $0.resolve(.success(())) } }
+    guard let datagram = passed else { return outcome.callHere(.success(())) { $0.resolve($1) } }
     let operation = Operation(
-      .handle { result in outcome.assumeIsolated { $0.resolve(result.map { _ in }) } }, timeout: timeout,
+      .handle { result in outcome.callHere(result.map { _ in }) { $0.resolve($1) } }, timeout: timeout,
       progress: nil, start: called)
     operation.called = called
     lifecycle.handleCreated()
     admit(.datagrams([datagram]), operation)
     let id = operation.id
-    outcome.assumeIsolated { $0.admitted { [weak self] in self?.assumeIsolated { $0.cancelSend(id) } } }
+    outcome.callHere({ @Sendable [weak self] in self?.callHere(id) { $0.cancelSend($1) } }) {
+      $0.admitted(takeBack: $1)
+    }
     pumpSends(startingWith: operation)
   }
 

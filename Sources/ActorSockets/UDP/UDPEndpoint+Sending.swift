@@ -305,7 +305,7 @@ extension UDPEndpoint {
       return try sendThroughGate(bytes, to: address, timeout, isReply: isReply)
     }
     try CurrentTask.checkCancellation()
-    return try callWithoutHop((bytes, address, timeout, isReply)) { endpoint, datagram in
+    return try callHere((bytes, address, timeout, isReply)) { endpoint, datagram in
       if endpoint.filters.send != nil { return .notSent }
       let isReply = datagram.3 && !endpoint.configuration.throwsUndeliverableReplies
       try endpoint.checkSendable(isReply: isReply)
