@@ -31,11 +31,14 @@ CASES = {
     "pipelined": "64-byte echo, 16 in flight each",
     "echo-64k": "64 KiB echo",
     "one-way": "one-way stream",
+    "tenth": "64-byte echo, a tenth of the load",
     "churn": "accept, echo, close",
+    "fanout": "one message to 9,000 connections",
     "hose": "fire hose beside quiet ones",
 }
-# For the first page: a case that is won, and one in which the default is the slowest but one.
-SUMMARY_CASES = ("echo-128", "echo-64k")
+# For the first page, which has half a screen for it.
+SUMMARY_CASES = ("echo-1", "echo-128", "echo-8192", "echo-64k", "churn")
+SUMMARY_SERVERS = ("swift-reactor", "swift-pool", "nio-handler", "flying", "go")
 
 WIDTH = 860
 LEFT = 232  # of the bars
@@ -83,13 +86,13 @@ class Scale:
         return [number / 2 for number in range(int(self.end * 2) + 1)]
 
 
-def ratios_of(results):
-    """By case, of each server that it has: the ratio, or None of one that did not finish."""
+def ratios_of(results, servers):
+    """By case, of each of these servers that it has: the ratio, or None of one that did not finish."""
     cases = results["streams"]["cases"]
     return {
         key: {
             name: cases[key]["summary"][name].get("cpu_ratios", {}).get(BASELINE, {}).get("median")
-            for name in COLOURS
+            for name in servers
             if name in cases[key]["summary"]
         }
         for key in CASES
@@ -146,9 +149,9 @@ def draw_origin(results, y):
     return [text(24, y, where, 11, FAINT), text(24, y + 16, f"{swift}, {peers}", 11, FAINT)]
 
 
-def draw(results, keys=tuple(CASES)):
-    """The chart of some cases as SVG. It has a background of its own, for pages that are dark."""
-    cases = {key: servers for key, servers in ratios_of(results).items() if key in keys}
+def draw(results, keys=tuple(CASES), servers=tuple(COLOURS)):
+    """The chart of some cases and servers as SVG. It has a background of its own, for pages that are dark."""
+    cases = {key: ratios for key, ratios in ratios_of(results, servers).items() if key in keys}
     ratios = [ratio for servers in cases.values() for ratio in servers.values() if ratio]
     if not ratios:
         raise ValueError(f"nothing to draw: no figures beside those of {BASELINE}")
@@ -178,7 +181,7 @@ def draw(results, keys=tuple(CASES)):
 
 def write(results):
     CHART.write_text(draw(results))
-    SUMMARY.write_text(draw(results, SUMMARY_CASES))
+    SUMMARY.write_text(draw(results, SUMMARY_CASES, SUMMARY_SERVERS))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 
 Streams (streams.py), several reactors (reactors.py), datagrams (udp.py) and TLS (tls.py): the processor time of what a
 server does, its system calls, and the memory of idle connections; lines and messages (framing.py) and deadlines
-(timers.py): their processor time. The README beside this file says how to read the figures. Needs Python 3.9, Swift
-and, for the system calls, strace.
+(timers.py): their processor time; programs.py: their sizes and starts. The README beside this file says how to read the
+figures. Needs Python 3.9, Swift, cc, objcopy and, for the system calls, strace.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import time
 
 import chart
 import framing
+import programs
 import reactors
 import streams
 import timers
@@ -23,7 +24,7 @@ import udp
 from harness import FULL, HERE, QUICK, Failure, build, cores, describe_environment, print_environment
 
 # In the order in which they are measured. Each says of its servers what SwiftPM has to build, and measures them.
-PARTS = {"streams": streams, "udp": udp, "tls": tls, "framing": framing, "timers": timers}
+PARTS = {"streams": streams, "udp": udp, "tls": tls, "framing": framing, "timers": timers, "programs": programs}
 SERVERS = [name for part in PARTS.values() for name in part.SERVERS]
 REACTORS = "reactors"
 CASES = [*streams.CASES, *streams.ONCE, REACTORS]
@@ -41,6 +42,7 @@ def parse_arguments():
     parser.add_argument("--tls", action="store_true", help="only: TLS")
     parser.add_argument("--framing", action="store_true", help="only: lines and messages")
     parser.add_argument("--timers", action="store_true", help="only: deadlines")
+    parser.add_argument("--programs", action="store_true", help="only: the sizes of the programs, and their starts")
     parser.add_argument(
         "--case",
         action="append",

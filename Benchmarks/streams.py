@@ -57,6 +57,7 @@ class Case:
     # In Go every connection has a buffer that somebody has to choose; the others choose by themselves.
     go_buffer: int = 4096
     is_quick: bool = False  # part of a quick run
+    only: frozenset = frozenset()  # the servers that can do it; empty for all
     columns: dict = field(default_factory=dict)  # beside the usual ones: title, key and form of the value
 
     @property
@@ -102,9 +103,19 @@ CASES = {
         server_mode="sink", unit="mib", go_buffer=65536, is_quick=True,
         columns={**MEGABYTES, "MB/CPU s": ("megabytes_per_cpu_second", "{:.0f}")},
     ),
+    "tenth": Case(
+        "A tenth of the load: 1,000 connections send 10,000 requests of 64 bytes a second together (latencies)",
+        "hose", {"quiet": 1000, "rate": 10000, **SMALL}, columns=LATENCIES,
+    ),
     "churn": Case(
         "Accept, echo of 64 bytes, close; 128 at a time",
         "churn", {"connections": 128, **SMALL}, is_quick=True, columns=REQUESTS,
+    ),
+    "fanout": Case(
+        "One message of 64 bytes to 9,000 connections, and the next when all have it (latencies: the last to get it)",
+        "fanout", {"connections": 9000, **SMALL}, server_mode="fanout", unit="delivery",
+        only=frozenset({"raw-c", "swift-reactor", "swift-pool", "nio-handler", "go"}),
+        columns={"deliveries/s": ("deliveries_per_second", "{:.0f}"), **LATENCIES},
     ),
     "hose": Case(
         "A fire hose: 8 connections stream and are echoed, 1,000 send 64 bytes now and then (latencies: these)",
@@ -142,7 +153,8 @@ class Servers:
 
     def names(self, key):
         """The servers of a case."""
-        return [name for name in self.commands if key in CASES_OF.get(name, {key})]
+        only = CASES[key].only if key in CASES else None
+        return [name for name in self.commands if key in CASES_OF.get(name, {key}) and (not only or name in only)]
 
     def command(self, name, case):
         more = ["--mode", case.server_mode] + (["--buffer", str(case.go_buffer)] if name == "go" else [])
@@ -229,7 +241,7 @@ def summarize(case, results):
 
 def print_case(case, summary):
     bases = [base for base in BASELINES if base in summary]
-    unit = {"request": "each", "mib": "MiB"}[case.unit]
+    unit = {"request": "each", "mib": "MiB", "delivery": "delivery"}[case.unit]
     header = ["server", f"CPU us/{unit}", "min..max", *[f"to {base}" for base in bases], "busy", *case.columns]
     rows = []
     for name, row in summary.items():

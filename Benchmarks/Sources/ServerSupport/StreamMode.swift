@@ -4,4 +4,6 @@ public enum StreamMode: String, Sendable {
   case echo
   /// Reads and forgets them.
   case sink
+  /// Sends them to all connections, the sender included.
+  case fanout
 }

@@ -1,6 +1,6 @@
 // A server on Go's net package: a goroutine and a buffer for each connection. TCP_NODELAY is Go's default.
 //
-// usage: go-echo [-mode echo|sink] [-buffer BYTES]
+// usage: go-echo [-mode echo|sink|fanout] [-buffer BYTES]
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 )
 
 func echo(connection net.Conn, buffer []byte) {
@@ -30,9 +31,37 @@ func discard(connection net.Conn, buffer []byte) {
 	}
 }
 
+// What one connection sends goes to all.
+var everybody = struct {
+	sync.Mutex
+	connections map[net.Conn]bool
+}{connections: map[net.Conn]bool{}}
+
+func sendToAll(connection net.Conn, buffer []byte) {
+	everybody.Lock()
+	everybody.connections[connection] = true
+	everybody.Unlock()
+	defer func() {
+		everybody.Lock()
+		delete(everybody.connections, connection)
+		everybody.Unlock()
+	}()
+	for {
+		count, err := connection.Read(buffer)
+		if err != nil {
+			return
+		}
+		everybody.Lock()
+		for other := range everybody.connections {
+			other.Write(buffer[:count])
+		}
+		everybody.Unlock()
+	}
+}
+
 func main() {
-	handlers := map[string]func(net.Conn, []byte){"echo": echo, "sink": discard}
-	mode := flag.String("mode", "echo", "what is done with the bytes: echo or sink")
+	handlers := map[string]func(net.Conn, []byte){"echo": echo, "sink": discard, "fanout": sendToAll}
+	mode := flag.String("mode", "echo", "what is done with the bytes: echo, sink or fanout")
 	size := flag.Int("buffer", 4096, "bytes of a connection's buffer")
 	flag.Parse()
 	handle, known := handlers[*mode]

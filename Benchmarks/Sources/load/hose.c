@@ -20,7 +20,7 @@
 enum { BLOCK = 64 * 1024, MOST_OF_A_REQUEST = 1024, EVENTS_PER_WAIT = 256 };
 
 static const uint64_t SECOND = 1000000000;
-static const uint64_t QUIET_INTERVAL = 500000;
+static const double QUIET_RATE = 2000;  // requests in a second, unless the arguments say otherwise
 static const uint64_t LAST_ANSWERS_WITHIN = 5 * 1000000000ull;
 
 // What an event belongs to: one that streams, or one that is quiet.
@@ -47,6 +47,7 @@ struct hose {
   unsigned next_streaming;
   unsigned next_quiet;
   uint64_t next_request;  // when
+  uint64_t interval;      // between two requests
   bool sending;           // false when the time is over
   unsigned waiting;
   uint64_t measured_since;  // of the requests that are made from then on, the time is measured
@@ -143,7 +144,7 @@ static void begin_request(struct hose *hose, struct peer *peer, uint64_t now) {
 }
 
 static void begin_due_requests(struct hose *hose, uint64_t now) {
-  for (; hose->sending && hose->next_request <= now; hose->next_request += QUIET_INTERVAL) {
+  for (; hose->sending && hose->next_request <= now; hose->next_request += hose->interval) {
     struct peer *peer = &hose->quiet[hose->next_quiet];
     hose->next_quiet = (hose->next_quiet + 1) % hose->options->quiet;
     if (peer->waiting) hose->skipped++;
@@ -294,6 +295,7 @@ int run_hose(const struct options *options) {
   }
   hose.options = options;
   hose.random = 1;
+  hose.interval = (uint64_t)((double)SECOND / (options->rate > 0 ? options->rate : QUIET_RATE));
   hose.measured_since = hose.measured_until = UINT64_MAX;
   fill_pattern(&hose.random, hose.pattern, BLOCK);
   memcpy(hose.pattern + BLOCK, hose.pattern, BLOCK);

@@ -25,7 +25,7 @@ struct options {
   bool encrypted;  // TLS
   bool resumes;    // TLS handshakes are those of sessions that there were before
   bool uploads;    // bulk goes to the server, and otherwise from it
-  double rate;     // of bulk, in megabytes a second; 0: as fast as it goes
+  double rate;     // of bulk, in megabytes a second; of quiet connections together, in requests a second; 0: the mode's own
 };
 
 // Whether another request may begin after that many.
@@ -37,6 +37,7 @@ static inline bool wants_another(const struct options *options, uint64_t begun) 
 int run_echo(const struct options *options);
 int run_churn(const struct options *options);
 int run_hose(const struct options *options);
+int run_fanout(const struct options *options);
 int run_idle(const struct options *options);
 int run_udp(const struct options *options);
 int run_udp_stream(const struct options *options);

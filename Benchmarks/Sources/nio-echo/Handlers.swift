@@ -4,6 +4,7 @@ import ServerSupport
 
 extension NIOEcho {
   static func serveWithHandlers(_ bootstrap: ServerBootstrap, _ mode: StreamMode, port: Int) async throws {
+    let everybody = Everybody()
     let channel =
       try await bootstrap
       .childChannelInitializer { channel in
@@ -11,6 +12,7 @@ extension NIOEcho {
           switch mode {
           case .echo: try channel.pipeline.syncOperations.addHandler(EchoHandler())
           case .sink: try channel.pipeline.syncOperations.addHandler(SinkHandler())
+          case .fanout: try channel.pipeline.syncOperations.addHandler(FanoutHandler(everybody))
           }
         }
       }
@@ -50,6 +52,39 @@ private final class EchoHandler: ChannelInboundHandler, ChannelOutboundHandler {
       hasPendingRead = false
       context.read()
     }
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    context.close(promise: nil)
+  }
+}
+
+/// All channels; they have one event loop, on which this is used only.
+private final class Everybody: @unchecked Sendable {
+  var channels: [ObjectIdentifier: any Channel] = [:]
+}
+
+/// What one channel reads goes to all.
+private final class FanoutHandler: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+
+  private let everybody: Everybody
+
+  init(_ everybody: Everybody) { self.everybody = everybody }
+
+  func channelActive(context: ChannelHandlerContext) {
+    everybody.channels[ObjectIdentifier(context.channel)] = context.channel
+    context.fireChannelActive()
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    everybody.channels[ObjectIdentifier(context.channel)] = nil
+    context.fireChannelInactive()
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let bytes = unwrapInboundIn(data)
+    for channel in everybody.channels.values { channel.writeAndFlush(bytes, promise: nil) }
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -14,7 +14,7 @@ struct NIOEcho {
   }
 
   static func main() async throws {
-    var arguments = Arguments(usage: "nio-echo [--as handler|async] [--mode echo|sink] [PORT]")
+    var arguments = Arguments(usage: "nio-echo [--as handler|async] [--mode echo|sink|fanout] [PORT]")
     let style = arguments.take("--as", or: Style.handler)
     let mode = arguments.take("--mode", or: StreamMode.echo)
     let port = Int(arguments.port())

@@ -27,7 +27,8 @@ extension NIOEcho {
       switch mode {
       case .echo:
         for try await bytes in incoming { try await outgoing.write(bytes) }
-      case .sink:
+      // The other style does that.
+      case .sink, .fanout:
         for try await _ in incoming {}
       }
     }

@@ -4,7 +4,7 @@
 // directions, and never again. An echo costs one recv, one send and a share of an epoll_wait. A peer that sends without a
 // pause gets a few turns, and then stands in line behind the others: its edge will not come again.
 //
-// usage: raw-c-echo [--mode echo|sink] [PORT]     listens on 127.0.0.1, port 0 or none lets the kernel choose
+// usage: raw-c-echo [--mode echo|sink|fanout] [PORT]     listens on 127.0.0.1, port 0 or none lets the kernel choose
 
 #define _GNU_SOURCE
 
@@ -34,6 +34,7 @@ struct connection {
   size_t unsent_end;
   bool is_in_line;
   struct connection *next;  // in the line
+  struct connection *before, *after;  // of all
 };
 
 // Those that had their turns and had more to read.
@@ -47,6 +48,10 @@ static char scratch[SCRATCH_SIZE];
 
 // Nothing is sent back.
 static bool discards;
+
+// What one sends goes to all.
+static bool fans_out;
+static struct connection all = {.before = &all, .after = &all};
 
 static void die(const char *what) {
   perror(what);
@@ -86,6 +91,10 @@ static void add_connection(int epoll, int fd) {
   connection->fd = fd;
   connection->drained = true;
   connection->short_is_empty = true;
+  connection->before = &all;
+  connection->after = all.after;
+  all.after->before = connection;
+  all.after = connection;
 
   struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                               .data.ptr = connection};
@@ -108,6 +117,8 @@ static void accept_all(int epoll, int listener) {
 // No event of this wait can still name the connection: epoll reports a descriptor once per wait. Nor is it in the line.
 static void close_connection(struct connection *connection) {
   close(connection->fd);
+  connection->before->after = connection->after;
+  connection->after->before = connection->before;
   free(connection->unsent);
   free(connection);
 }
@@ -159,6 +170,16 @@ static void stand_in_line(struct connection *connection) {
   line.last = connection;
 }
 
+// To one that is full or has failed, nothing is sent: an event closes it.
+static bool send_to_all(const char *bytes, size_t count) {
+  for (struct connection *one = all.after; one != &all; one = one->after) {
+    if (one->unsent) continue;
+    ssize_t sent = send_some(one->fd, bytes, count);
+    if (sent >= 0 && (size_t)sent < count && !keep_unsent(one, bytes + sent, count - (size_t)sent)) return false;
+  }
+  return true;
+}
+
 // Receives, and echoes, until the socket is empty, or until the peer must read before more can be sent.
 // False if the connection ended.
 static bool serve(struct connection *connection) {
@@ -178,6 +199,10 @@ static bool serve(struct connection *connection) {
     // Less than asked for means empty. It saves the recv that would only say EAGAIN.
     connection->drained = connection->short_is_empty && (size_t)received < sizeof scratch;
     if (discards) continue;
+    if (fans_out) {
+      if (!send_to_all(scratch, (size_t)received)) return false;
+      continue;
+    }
 
     ssize_t sent = send_some(connection->fd, scratch, (size_t)received);
     if (sent < 0) return false;
@@ -236,7 +261,8 @@ static bool parse_arguments(int argc, char **argv, in_port_t *port) {
   int next = 1;
   if (argc > 2 && !strcmp(argv[1], "--mode")) {
     discards = !strcmp(argv[2], "sink");
-    if (!discards && strcmp(argv[2], "echo")) return false;
+    fans_out = !strcmp(argv[2], "fanout");
+    if (!discards && !fans_out && strcmp(argv[2], "echo")) return false;
     next = 3;
   }
   return next == argc || (next == argc - 1 && parse_port(argv[next], port));
@@ -245,7 +271,7 @@ static bool parse_arguments(int argc, char **argv, in_port_t *port) {
 int main(int argc, char **argv) {
   in_port_t port = 0;
   if (!parse_arguments(argc, argv, &port)) {
-    fprintf(stderr, "usage: raw-c-echo [--mode echo|sink] [PORT]\n");
+    fprintf(stderr, "usage: raw-c-echo [--mode echo|sink|fanout] [PORT]\n");
     return 2;
   }
   raise_descriptor_limit();

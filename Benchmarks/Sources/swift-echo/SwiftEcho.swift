@@ -1,6 +1,7 @@
 import ActorSockets
 import Glibc
 import ServerSupport
+import Synchronization
 
 /// A server on ActorSockets, written as a user would write it.
 @main
@@ -63,6 +64,7 @@ struct SwiftEcho {
       case .echo where options.place != .reactor || options.answers: try await answer(connection)
       case .echo: try await echo(connection)
       case .sink: try await discard(connection)
+      case .fanout: try await sendToAll(connection)
       }
     }
   }
@@ -149,6 +151,17 @@ private func discard(_ connection: TCPConnection) async throws {
   while (try await connection.withBytes { bytes, consumed in consumed = bytes.count }) != nil {}
 }
 
+private let everybody = Mutex<[UInt64: TCPConnection]>([:])
+
+/// What one connection sends goes to all.
+private func sendToAll(_ connection: TCPConnection) async throws {
+  everybody.withLock { $0[connection.id] = connection }
+  defer { everybody.withLock { _ = $0.removeValue(forKey: connection.id) } }
+  while let bytes = try await connection.read() {
+    for other in everybody.withLock({ Array($0.values) }) { _ = other.enqueueWrite(bytes) }
+  }
+}
+
 /// Where the handlers run.
 enum Place: String {
   case reactor, pool, isolated
@@ -186,7 +199,7 @@ struct Options {
     var arguments = Arguments(
       usage:
         """
-        swift-echo [--on reactor|pool|isolated|swift] [--answers | --nested | --computes MS] [--mode echo|sink]
+        swift-echo [--on reactor|pool|isolated|swift] [--answers | --nested | --computes MS] [--mode echo|sink|fanout]
           [--buffered] [--reactors N [--shared-port]] [--report] [PORT]
         """)
     place = arguments.take("--on", or: Place.pool)
