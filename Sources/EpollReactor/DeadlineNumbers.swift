@@ -5,14 +5,14 @@ package struct DeadlineNumbers {
     fileprivate let key: DeadlineQueue<Int>.Key
   }
 
-  private var heap = DeadlineQueue<Int>()
+  private var queue = DeadlineQueue<Int>()
 
   package init() {}
 
-  package var count: Int { heap.count }
-  package var earliest: Int64? { heap.earliest }
+  package var count: Int { queue.count }
+  package var earliest: Int64? { queue.earliest }
 
-  package mutating func insert(at time: Int64, _ number: Int) -> Key { Key(key: heap.insert(at: time, number)) }
-  package mutating func remove(_ key: Key) -> Int? { heap.remove(key.key) }
-  package mutating func popDue(at now: Int64) -> Int? { heap.popDue(at: now) }
+  package mutating func insert(at time: Int64, _ number: Int) -> Key { Key(key: queue.insert(at: time, number)) }
+  package mutating func remove(_ key: Key) -> Int? { queue.remove(key.key) }
+  package mutating func popDue(at now: Int64) -> Int? { queue.popDue(at: now) }
 }

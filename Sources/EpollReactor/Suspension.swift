@@ -140,7 +140,7 @@ extension ReactorActor {
 extension ReactorActor {
   /// Makes the current task this actor's handler task, or ends that. The handler task makes most of the actor's calls.
   ///
-  /// The handler task's reads and writes install no cancellation handler, which would cost more than everything else that a call does.
+  /// The handler task's reads and writes, and its wait for the handshake, install no cancellation handler, which would cost more than everything else that a call does.
   /// Before it suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must also end the
   /// actor's operations, right after that. Nothing else may cancel the task: a handler that gives its `UnsafeCurrentTask` to other code,
   /// which then cancels it, breaks the rules of that type.
@@ -206,8 +206,8 @@ func deliver(_ readiness: Readiness, to handler: any EventHandler) {
 }
 
 extension ReactorActor {
-  /// Calls `body` in this actor's isolation, on the thread of its executor, as `assumeIsolated` does. The runtime does not find out that the
-  /// thread is right, which takes 1,000 instructions. See statement 6. A `body` that captures nothing needs no memory of its own.
+  /// Calls `body` in this actor's isolation, on the thread of its executor, as `assumeIsolated` does, but without its check of the thread,
+  /// which takes 1,000 instructions. Debug builds check it. See statement 6. A `body` that captures nothing needs no memory of its own.
   @inlinable @inline(__always)
   package nonisolated func callHere<Argument: Sendable, Result: Sendable, Failure>(
     _ argument: Argument, _ body: @escaping @Sendable (isolated Self, Argument) throws(Failure) -> Result
@@ -219,7 +219,7 @@ extension ReactorActor {
       return try result.get()
     #else
       executor.assertCurrent()
-      // SAFETY: this is the thread of the actor's executor. Only code of the actor calls this while code of the actor is under way.
+      // SAFETY: this is the thread of the actor's executor, where code of one actor at a time runs.
       let call = unsafe unsafeBitCast(
         IsolatedCall(body: body), to: PlainCall<Self, Argument, Result, Failure>.self)
       return try call.body(self, argument)

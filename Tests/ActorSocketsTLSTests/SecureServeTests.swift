@@ -52,6 +52,45 @@ import Testing
     }
   }
 
+  private static func waitsToOpen(_ connection: isolated TLSConnection) -> Bool {
+    connection.core.waiters?.open.isEmpty == false
+  }
+  private static func keepsWaiters(_ connection: isolated TLSConnection) -> Bool { connection.core.waiters != nil }
+
+  @Test func `A handler that waits for its handshake leaves no memory for that to its connection`() async throws {
+    let (near, far) = InMemoryConnection.pair()
+    let server = far.startTLS(try Contexts.server(), as: .server)
+    let handler = Task {
+      server.markHandlerTask(true)
+      defer { server.markHandlerTask(false) }
+      try await server.handshake()
+    }
+    try await eventually("the handler waits") { await Self.waitsToOpen(server) }
+    let client = near.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
+    try await client.handshake()
+    try await handler.value
+    #expect(await Self.keepsWaiters(server) == false)
+    await client.close()
+  }
+
+  @Test
+  func `A handler that is cancelled during its handshake, and whose connection is aborted then, is told of the first`()
+    async throws
+  {
+    let (near, far) = InMemoryConnection.pair()
+    let server = far.startTLS(try Contexts.server(), as: .server)
+    let handler = Task {
+      server.markHandlerTask(true)
+      defer { server.markHandlerTask(false) }
+      try await server.handshake()
+    }
+    try await eventually("the handler waits") { await Self.waitsToOpen(server) }
+    handler.cancel()
+    await far.abort()
+    await #expect(throws: CancellationError.self) { try await handler.value }
+    withExtendedLifetime(near) {}
+  }
+
   @Test(arguments: TLSVersion.both)
   func `A handler that waits for the next line returns, and the client gets close_notify`(
     version: TLSVersion

@@ -136,6 +136,44 @@ import Testing
     try await eventually("the event comes") { probe.events.all == [0] }
   }
 
+  private actor Sum: ReactorActor {
+    struct Refused: Error { let number: Int }
+
+    nonisolated let executor: ReactorExecutor
+    private(set) var value = 0
+
+    init(_ reactor: Reactor) { executor = ReactorExecutor(reactor) }
+
+    func add(_ number: Int) throws(Refused) -> Int {
+      if number < 0 { throw Refused(number: number) }
+      value += number
+      return value
+    }
+  }
+
+  private static func submit<Isolation: ReactorActor>(
+    to actor: Isolation, _ body: @escaping @Sendable (isolated Isolation) -> Void
+  ) {
+    actor.submit(body)
+  }
+
+  @Test func `6: the same holds for closures, with an argument, a result and an error of its own type`() async throws {
+    let sum = Sum(Reactor())
+    let results = Notes<String>()
+    sum.executor.reactor.submit {
+      for number in [1, 2, -3, 4] {
+        do throws(Sum.Refused) {
+          results.add("\(try sum.callHere(number) { (sum, number) throws(Sum.Refused) in try sum.add(number) })")
+        } catch {
+          results.add("refused \(error.number)")
+        }
+      }
+      Self.submit(to: sum) { results.add("\($0.value) of \(results.all.count)") }
+    }
+    try await eventually("all calls have run") { results.all.count == 5 }
+    #expect(results.all == ["1", "3", "refused -3", "7", "7 of 4"])
+  }
+
   @Test func `7: the handle of a task is the same in all its jobs, and another task's is different`() async throws {
     let caller = Caller(Reactor())
     await Task {

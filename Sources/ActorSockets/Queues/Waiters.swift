@@ -32,8 +32,6 @@ package struct Waiters<Value: Sendable> {
   package init() {}
 
   package var isEmpty: Bool { waiting.isEmpty }
-  /// Whether no call has waited yet.
-  var isNew: Bool { nextID == 0 }
   var first: Waiter? { waiting.first }
 
   package func contains(_ id: UInt64) -> Bool { waiting.index(of: id) != nil }

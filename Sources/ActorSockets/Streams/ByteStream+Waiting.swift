@@ -47,7 +47,15 @@ extension ByteStream {
   package func waitUntilOpen(_ place: Place) async throws {
     if core.state == .open { return }
     if core.lifecycle.report != nil { throw core.endError.during(core.transport.openingOperation).thrown }
-    try await wait(for: waiter(in: \.open, place), in: \.open)
+    let waiter = try waiter(in: \.open, place)
+    // A handler waits for its TLS handshake, and keeps the memory for that for as long as it runs.
+    if !executor.isCalledByHandlerTask { return try await wait(for: waiter, in: \.open) }
+    await waiter.suspension.suspend()
+    do {
+      try waiter.result()
+    } catch {
+      throw core.errorOfCall(error)
+    }
   }
 
   /// Waits until the listener that serves this connection stops. Use it to send a farewell message or to stop background work. A
@@ -82,26 +90,17 @@ extension ByteStream {
     return core.madeWaiters[keyPath: waiters].add(place)
   }
 
+  /// Not inlined: see `waitUntilOpen`.
+  @inline(never)
   func wait<Value: Sendable>(
     for waiter: Waiters<Value>.Waiter,
     in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable
   ) async throws -> Value {
-    if executor.isCalledByHandlerTask {
-      await waiter.suspension.suspend()
-    } else {
-      await waitAndListen(for: waiter, in: waiters)
-    }
-    return try waiter.result()
-  }
-  /// Not inlined: the frame of a handshake's wait is part of every idle TLS connection.
-  @inline(never)
-  private func waitAndListen<Value: Sendable>(
-    for waiter: Waiters<Value>.Waiter,
-    in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable
-  ) async {
     let id = waiter.id
+    core.madeWaiters.wereCancellable = true
     await wait(for: waiter.suspension) {
       submit { $0.core.waiters?[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
     }
+    return try waiter.result()
   }
 }

@@ -33,7 +33,7 @@ extension StreamCore {
   }
 }
 
-// The calls of a handler task install no cancellation handler: the server that cancels the task aborts the connection right
+// The reads and writes of a handler task, and its wait for the handshake, install no cancellation handler: the server that cancels the task aborts the connection right
 // after that.
 
 extension StreamCore {

@@ -158,7 +158,7 @@ extension StreamCore {
     drainFromTheStart()
     writes.queue.open()
     waiters?.open.resumeAll(.success(()))
-    forgetOpening()
+    forgetDispensableWaiters()
     pumpWrites()
     pumpReads()
   }

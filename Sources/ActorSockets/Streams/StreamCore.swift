@@ -67,8 +67,7 @@ public final class _StreamCore {
   package var observation: Observation?
   var acknowledgementWait: AcknowledgementWait?
 
-  /// Nothing waits for the stream to open any more, nor will.
-  func forgetOpening() { if waiters?.wereOnlyForOpening == true { waiters = nil } }
+  func forgetDispensableWaiters() { if waiters?.areDispensable == true { waiters = nil } }
 
   var madeWaiters: StreamWaiters {
     let made = waiters ?? StreamWaiters()
@@ -177,8 +176,12 @@ final class StreamWaiters {
   /// Called when the transport begins to wait for the peer to finish: a server stops counting the connection.
   var lingers: (() -> Void)?
 
-  /// Whether nothing but `open` was ever used. A late cancellation of a call in another list must not find a later call of the same number.
-  var wereOnlyForOpening: Bool {
-    peerFinished.isNew && draining.isNew && closed.isNew && released.isNew && layer == nil && lingers == nil
+  /// Whether a call that waited here can be cancelled. A late cancellation must not find a later call of the same number.
+  var wereCancellable = false
+
+  var areDispensable: Bool {
+    !wereCancellable && open.isEmpty && peerFinished.isEmpty && draining.isEmpty && closed.isEmpty && released.isEmpty
+      && layer == nil
+      && lingers == nil
   }
 }

@@ -151,12 +151,13 @@ struct CiphertextBuffers {
   }
 
   private mutating func keep(_ bytes: Span<UInt8>) {
-    let count = output.count + bytes.count
-    if count > outputLimit {
+    if output.count + bytes.count > outputLimit {
       // Bytes that were sent are dropped here if the output is not sent as a whole.
       output.removeFirst(outputStart)
       outputStart = 0
-    } else if count > output.capacity {
+    }
+    let count = output.count + bytes.count
+    if count > output.capacity {
       // By itself the array would grow beyond the limit.
       output.reserveCapacity(min(max(count, expectedOutput, 2 * output.capacity), outputLimit))
     }

@@ -35,14 +35,6 @@ import Testing
 
   private func keepsWaiters(_ connection: isolated TCPConnection) -> Bool { connection.core.waiters != nil }
 
-  @Test func `An open connection keeps no memory for the calls that waited for it to open`() async throws {
-    let calls = (0..<3).map { _ in Task { [connection] in try await connection.waitUntilOpen() } }
-    try await eventually("a call waits") { await isAwaited(connection) }
-    gate.open()
-    for call in calls { try await call.value }
-    #expect(await keepsWaiters(connection) == false)
-  }
-
   @Test func `Calls that wait for something else are resumed, after the connection has opened`() async throws {
     let opening = Task { [connection] in try await connection.waitUntilOpen() }
     let closing = Task { [connection] in try await connection.closed }
