@@ -21,7 +21,7 @@ COUNTER_NEEDS := --for 'counting system calls and instructions' python3:python3 
 EXAMPLE_NEEDS := --for 'the examples, as peers' redis-server:redis-server redis-cli:redis-tools dig:bind9-dnsutils mosquitto_pub:mosquitto-clients \
   mosquitto_sub:mosquitto-clients /usr/lib/python3/dist-packages/websockets/__init__.py:python3-websockets \
   /usr/lib/python3/dist-packages/aiosmtpd/smtp.py:python3-aiosmtpd
-BENCH_NEEDS := --for 'the benchmarks' python3:python3 strace:strace openssl:openssl go:golang-go objcopy:binutils cc:gcc
+BENCH_NEEDS := --for 'the benchmarks' python3:python3 strace:strace openssl:openssl go:golang-go objcopy:binutils cc:gcc beanstalkd:beanstalkd
 
 SETUP := Tests/Tools/setup.sh
 TEST := Tests/Tools/test.sh

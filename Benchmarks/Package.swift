@@ -80,6 +80,13 @@ let package = Package(
       ]
     ),
     .executableTarget(
+      name: "swift-jobs",
+      dependencies: [
+        "ServerSupport",
+        .product(name: "ActorSockets", package: "ActorSockets"),
+      ]
+    ),
+    .executableTarget(
       name: "swift-timers",
       dependencies: [
         "ServerSupport",

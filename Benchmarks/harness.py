@@ -114,8 +114,11 @@ def wait_for_line(process, log, pattern, what):
         time.sleep(0.01)
 
 
+LISTENING = r"^listening on (.+):(\d+)$"
+
+
 @contextmanager
-def running_server(name, command, core=None):
+def running_server(name, command, core=None, announcement=LISTENING):
     """A fresh server on its core, or on those given. Gives its process, host and port; ends it afterwards.
 
     Raises if the server died in between. What it prints from then on is in the file `process.log`.
@@ -130,7 +133,7 @@ def running_server(name, command, core=None):
         )
         process.log = log.name
         try:
-            match = wait_for_line(process, log, r"^listening on (.+):(\d+)$", name)
+            match = wait_for_line(process, log, announcement, name)
             try:
                 yield process, match[1].strip("[]"), match[2]
             finally:
@@ -162,11 +165,11 @@ def run_load(binaries, mode, host, port, limit=LOAD_TIMEOUT, **options):
     return json.loads(out)
 
 
-def measure_load(binaries, name, command, mode, core=None, **options):
+def measure_load(binaries, name, command, mode, core=None, announcement=LISTENING, **options):
     """What the load generator measures of a fresh server; again if the machine stood still meanwhile."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            with running_server(name, command, core) as (server, host, port):
+            with running_server(name, command, core, announcement) as (server, host, port):
                 return run_load(binaries, mode, host, port, pid=server.pid, **options)
         except StoodStill:
             if attempt == ATTEMPTS:

@@ -19,7 +19,7 @@ SERVERS = {
 }
 C, GO = "program-c", "program-go"
 STARTS_IN_A_ROUND = 5
-KEYS = {"start_ms": "ms until it listens", "cpu_ms": "CPU ms", "memory_mb": "MB of memory of its own"}
+KEYS = {"start_ms": "ms until it listens", "cpu_ms": "CPU ms", "memory_mb": "MB of private memory"}
 
 
 def products(names):
@@ -48,7 +48,7 @@ def cpu_ms(pid):
 
 def private_mb(pid):
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return sum(int(kb) for kb in re.findall(r"^Private_(?:Clean|Dirty):\s+(\d+) kB$", rollup, re.MULTILINE)) / 1000
+    return sum(int(kb) for kb in re.findall(r"^Private_(?:Clean|Dirty):\s+(\d+) kB$", rollup, re.MULTILINE)) * 1024 / 1e6
 
 
 def start(command):

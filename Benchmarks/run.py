@@ -3,7 +3,7 @@
 
 Streams (streams.py), several reactors (reactors.py), datagrams (udp.py) and TLS (tls.py): the processor time of what a
 server does, its system calls, and the memory of idle connections; lines and messages (framing.py) and deadlines
-(timers.py): their processor time; programs.py: their sizes and starts. The README beside this file says how to read the
+(timers.py): their processor time; a job server (jobs.py); programs.py: their sizes and starts. The README beside this file says how to read the
 figures. Needs Python 3.9, Swift, cc, objcopy and, for the system calls, strace.
 """
 
@@ -15,6 +15,7 @@ import time
 
 import chart
 import framing
+import jobs
 import programs
 import reactors
 import streams
@@ -24,7 +25,7 @@ import udp
 from harness import FULL, HERE, QUICK, Failure, build, cores, describe_environment, print_environment
 
 # In the order in which they are measured. Each says of its servers what SwiftPM has to build, and measures them.
-PARTS = {"streams": streams, "udp": udp, "tls": tls, "framing": framing, "timers": timers, "programs": programs}
+PARTS = {"streams": streams, "udp": udp, "tls": tls, "framing": framing, "timers": timers, "jobs": jobs, "programs": programs}
 SERVERS = [name for part in PARTS.values() for name in part.SERVERS]
 REACTORS = "reactors"
 CASES = [*streams.CASES, *streams.ONCE, REACTORS]
@@ -42,6 +43,7 @@ def parse_arguments():
     parser.add_argument("--tls", action="store_true", help="only: TLS")
     parser.add_argument("--framing", action="store_true", help="only: lines and messages")
     parser.add_argument("--timers", action="store_true", help="only: deadlines")
+    parser.add_argument("--jobs", action="store_true", help="only: a job server")
     parser.add_argument("--programs", action="store_true", help="only: the sizes of the programs, and their starts")
     parser.add_argument(
         "--case",

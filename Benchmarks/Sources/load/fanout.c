@@ -107,6 +107,10 @@ static bool reach_everybody(struct fanout *fanout) {
         struct listener *listener = events[i].data.ptr;
         char bytes[MOST_OF_A_MESSAGE];
         ssize_t n = stream_receive(&listener->stream, bytes, sizeof bytes);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+          fprintf(stderr, "load: the server closed a connection\n");
+          return false;
+        }
         if (n > 0) listener->received += (unsigned)n;
       }
     }

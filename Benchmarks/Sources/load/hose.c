@@ -1,6 +1,8 @@
 // A fire hose beside quiet connections: some stream as fast as they can, and what they sent comes back; the others send a small
 // request now and then. What counts is how long those wait, and that nobody is left out.
 
+#define _GNU_SOURCE
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,6 +23,7 @@ enum { BLOCK = 64 * 1024, MOST_OF_A_REQUEST = 1024, EVENTS_PER_WAIT = 256 };
 
 static const uint64_t SECOND = 1000000000;
 static const double QUIET_RATE = 2000;  // requests in a second, unless the arguments say otherwise
+static const uint64_t LONGEST_WAIT = 1000000;
 static const uint64_t LAST_ANSWERS_WITHIN = 5 * 1000000000ull;
 
 // What an event belongs to: one that streams, or one that is quiet.
@@ -190,8 +193,10 @@ static void run_until(struct hose *hose, uint64_t deadline) {
   struct epoll_event events[EVENTS_PER_WAIT];
   for (uint64_t now; (now = monotonic_ns()) < deadline && !is_done(hose);) {
     begin_due_requests(hose, now);
-    int wait = stream_on(hose) ? 0 : 1;
-    int count = epoll_wait(hose->epoll, events, EVENTS_PER_WAIT, wait);
+    // With nobody to stream, until the next request is due.
+    uint64_t rest = stream_on(hose) ? 0 : hose->sending && hose->next_request > now ? hose->next_request - now : LONGEST_WAIT;
+    struct timespec wait = {.tv_nsec = (long)(rest < LONGEST_WAIT ? rest : LONGEST_WAIT)};
+    int count = epoll_pwait2(hose->epoll, events, EVENTS_PER_WAIT, &wait, NULL);
     for (int i = 0; i < count; i++) {
       struct peer *peer = events[i].data.ptr;
       if (peer->stream.fd < 0) continue;

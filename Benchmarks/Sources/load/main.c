@@ -6,6 +6,7 @@
 //        [--pid SERVER_PID]
 //   load hose HOST PORT [--connections N] --quiet N [--rate REQUESTS_PER_SECOND] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load fanout HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
+//   load jobs HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load idle HOST PORT --connections N [--hold S] --pid SERVER_PID
 //   load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid SERVER_PID]
 //   load udp-stream HOST PORT --sockets N --direction up|down [--in-flight N] [--size BYTES] --seconds S [--warmup S]
@@ -43,6 +44,7 @@ static const struct mode MODES[] = {
     {"bulk", run_bulk, 1, false, true, false},
     {"hose", run_hose, 1, false, true, false},
     {"fanout", run_fanout, 1, false, true, false},
+    {"jobs", run_jobs, 1, false, true, false},
     {"idle", run_idle, 1, false, false, false},
     {"udp", run_udp, 16, false, true, false},
     {"udp-stream", run_udp_stream, 32, false, true, false},
@@ -110,8 +112,9 @@ static int usage(const char *problem, const char *detail) {
           "       load churn HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load bulk HOST PORT --connections N --direction up|down [--rate MB_PER_SECOND] --seconds S [--warmup S]\n"
           "                 [--pid PID]\n"
-          "       load hose HOST PORT [--connections N] --quiet N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "       load hose HOST PORT [--connections N] --quiet N [--rate N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load fanout HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
+          "       load jobs HOST PORT --connections N [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load idle HOST PORT --connections N [--hold S] --pid PID\n"
           "       load udp HOST PORT --sockets N [--in-flight N] [--size BYTES] --seconds S [--warmup S] [--pid PID]\n"
           "       load udp-stream HOST PORT --sockets N --direction up|down [--in-flight N] [--size BYTES] --seconds S\n"

@@ -38,6 +38,7 @@ int run_echo(const struct options *options);
 int run_churn(const struct options *options);
 int run_hose(const struct options *options);
 int run_fanout(const struct options *options);
+int run_jobs(const struct options *options);
 int run_idle(const struct options *options);
 int run_udp(const struct options *options);
 int run_udp_stream(const struct options *options);
