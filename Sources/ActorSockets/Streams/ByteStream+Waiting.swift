@@ -47,9 +47,10 @@ extension ByteStream {
   package func waitUntilOpen(_ place: Place) async throws {
     if core.state == .open { return }
     if core.lifecycle.report != nil { throw core.endError.during(core.transport.openingOperation).thrown }
-    let waiter = try waiter(in: \.open, place)
     // A handler waits for its TLS handshake, and keeps the memory for that for as long as it runs.
-    if !executor.isCalledByHandlerTask { return try await wait(for: waiter, in: \.open) }
+    let isHandlerTask = executor.isCalledByHandlerTask
+    let waiter = try waiter(in: \.open, place, isCancellable: !isHandlerTask)
+    if !isHandlerTask { return try await wait(for: waiter, in: \.open) }
     await waiter.suspension.suspend()
     do {
       try waiter.result()
@@ -84,10 +85,13 @@ extension ByteStream {
 
   /// Check the condition just before, in the same job: the runtime may suspend a task at any `await`.
   func waiter<Value: Sendable>(
-    in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable, _ place: Place
+    in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable, _ place: Place,
+    isCancellable: Bool = true
   ) throws -> Waiters<Value>.Waiter {
     try Task.checkCancellation()
-    return core.madeWaiters[keyPath: waiters].add(place)
+    let made = core.madeWaiters
+    if isCancellable { made.wereCancellable = true }
+    return made[keyPath: waiters].add(place)
   }
 
   /// Not inlined: see `waitUntilOpen`.
@@ -97,7 +101,6 @@ extension ByteStream {
     in waiters: any ReferenceWritableKeyPath<StreamWaiters, Waiters<Value>> & Sendable
   ) async throws -> Value {
     let id = waiter.id
-    core.madeWaiters.wereCancellable = true
     await wait(for: waiter.suspension) {
       submit { $0.core.waiters?[keyPath: waiters].remove(id)?.resume(.failure(CancellationError())) }
     }
