@@ -3,8 +3,8 @@
 /// Most deadlines are a time from now that many others have too, so each is later than the ones armed before it with the same timeout. Such
 /// deadlines are in a few runs, in which arming and removing take constant time. The others are in a binary heap.
 ///
-/// A deadline is appended to the run whose last deadline is the latest one that is not later. So one timer of an hour does not
-/// spoil the run for timeouts of five seconds: these begin another run.
+/// A deadline is appended to the first run whose last deadline is not later. So timeouts of four lengths need four runs at most, and one
+/// timer of an hour does not spoil the run for timeouts of five seconds: these begin another one.
 ///
 /// Invariants:
 /// - Of equal times, the deadline that was inserted or moved first comes first.
@@ -129,13 +129,7 @@ package struct DeadlineQueue<Payload> {
   // MARK: - Runs
 
   /// An empty run's last time is earlier than all.
-  private func run(for time: Int64) -> Int? {
-    var best: Int?
-    for run in 0..<Self.runCount where runs[run].lastTime <= time {
-      if best.map({ runs[run].lastTime > runs[$0].lastTime }) ?? true { best = run }
-    }
-    return best
-  }
+  private func run(for time: Int64) -> Int? { (0..<Self.runCount).first { runs[$0].lastTime <= time } }
 
   private mutating func removeGaps(of run: Int) {
     while let first = runs[run].first, slots[first.slot].serial != first.serial { runs[run].removeFirstGap() }
