@@ -5,7 +5,13 @@ internal import EpollReactor
 /// Dropping the handle only drops the outcome; the operation is still carried out. For example, a greeting can be read and
 /// ignored this way.
 public struct Pending<Value: Sendable>: Sendable {
-  let outcome: PendingOutcome<Value>
+  let outcome: PendingOutcome
+  private let convert: @Sendable (OperationOutcome) throws -> Value
+
+  init(_ outcome: PendingOutcome, _ convert: @escaping @Sendable (OperationOutcome) throws -> Value) {
+    self.outcome = outcome
+    self.convert = convert
+  }
 
   /// The outcome, as soon as it is known. Any number of tasks may await it, any number of times.
   ///
@@ -17,7 +23,7 @@ public struct Pending<Value: Sendable>: Sendable {
   ///
   /// *Ordering*: waiting has no place among the operations.
   public var value: Value {
-    get async throws { try await outcome.value() }
+    get async throws { try convert(await outcome.value()) }
   }
 
   /// Cancels the operation. Its value throws `CancellationError`, unless the operation was already finished.
@@ -29,20 +35,34 @@ public struct Pending<Value: Sendable>: Sendable {
   public func cancel() { outcome.submit { $0.cancel() } }
 }
 
-/// The state that the handle and the queue share, isolated to the stream's executor.
-actor PendingOutcome<Value: Sendable>: ReactorActor {
+extension Pending<Void> {
+  init(_ outcome: PendingOutcome) { self.init(outcome) { _ in } }
+}
+
+extension Pending {
+  init(_ outcome: PendingOutcome, of request: ReadRequest<Value>) {
+    self.init(outcome) { outcome in
+      guard case .read(let outcome) = outcome else { throw SocketError(.closed, operation: "read") }
+      return try request.convert(outcome)
+    }
+  }
+}
+
+/// The state that the handle and the queue share, isolated to the stream's executor. It is not generic: looking up its types would take a
+/// tenth of an enqueued write.
+actor PendingOutcome: ReactorActor {
   nonisolated let executor: ReactorExecutor
-  private var result: Result<Value, any Error>?
-  private var waiters = Waiters<Value>()
+  private var result: Result<OperationOutcome, any Error>?
+  private var waiters = Waiters<OperationOutcome>()
   /// Removes the operation from its queue. Set once the operation is queued.
   private var takeBack: (@Sendable () -> Void)?
 
-  init(_ executor: ReactorExecutor, _ result: Result<Value, any Error>? = nil) {
+  init(_ executor: ReactorExecutor, _ result: Result<OperationOutcome, any Error>? = nil) {
     self.executor = executor
     self.result = result
   }
 
-  func resolve(_ result: Result<Value, any Error>) {
+  func resolve(_ result: Result<OperationOutcome, any Error>) {
     if self.result != nil { return }
     self.result = result
     takeBack = nil
@@ -55,7 +75,7 @@ actor PendingOutcome<Value: Sendable>: ReactorActor {
 
   func cancel() { takeBack?() }
 
-  func value() async throws -> Value {
+  func value() async throws -> OperationOutcome {
     let place = claimPlaceNow()
     if let result { return try result.get() }
     let waiter = waiters.add(place)

@@ -189,10 +189,10 @@ extension ByteStream {
   public nonisolated func enqueueRead<Value: Sendable>(
     _ request: ReadRequest<Value>, timeout: Timeout? = nil
   ) -> Pending<Value> {
-    let outcome = PendingOutcome<Value>(executor)
+    let outcome = PendingOutcome(executor)
     let called = executor.reactor.now
-    submit { $0.core.enqueue(request, timeout, called, outcome, owner: $0) }
-    return Pending(outcome: outcome)
+    submit { $0.core.enqueue(request.kind, timeout, called, outcome, owner: $0) }
+    return Pending(outcome, of: request)
   }
 
   /// Returns all bytes that arrived and that no read has taken, and removes them from the stream. Works after the stream is closed,

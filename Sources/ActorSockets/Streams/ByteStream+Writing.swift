@@ -186,13 +186,13 @@ extension ByteStream {
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   public nonisolated func enqueueWrite(_ bytes: [UInt8], timeout: Timeout? = nil) -> Pending<Void> {
     if !executor.submissions.submit(bytes.count) { return refuseWrite() }
-    let outcome = PendingOutcome<Void>(executor)
+    let outcome = PendingOutcome(executor)
     let called = executor.reactor.now
     submit {
       $0.executor.submissions.reached(bytes.count)
       $0.core.enqueue(bytes, timeout, called, outcome, owner: $0)
     }
-    return Pending(outcome: outcome)
+    return Pending(outcome)
   }
 
   /// Refuses a write, because those that the reactor's thread has not reached have used up the budget.
@@ -203,7 +203,7 @@ extension ByteStream {
       executor.submissions.waiting, executor.submissions.value, "enqueueWrite",
       executor.submissions.endsSocket ? .peerTooSlow : .limitExceeded)
     if executor.submissions.claimEnd() { submit { $0.core.submissionsOverflowed(error) } }
-    return Pending(outcome: PendingOutcome(executor, .failure(error)))
+    return Pending(PendingOutcome(executor, .failure(error)))
   }
 
   /// Puts a write of a message in the queue without waiting for it: see ``enqueueWrite(_:timeout:)``.

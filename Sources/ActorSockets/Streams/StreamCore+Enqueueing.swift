@@ -4,34 +4,28 @@ internal import SocketSystem
 // Operations that were enqueued without waiting for them. Their outcome goes to a handle, `Pending`.
 
 extension StreamCore {
-  func enqueue<Value: Sendable>(
-    _ request: ReadRequest<Value>, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Value>,
+  func enqueue(
+    _ kind: ReadKind, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome,
     owner: any ByteStream
   ) {
     do {
-      try request.kind.validate()
+      try kind.validate()
       if let refusal, !lifecycle.readsFindEnd { throw refusal.during("read").thrown }
     } catch {
       return outcome.callHere(.failure(error)) { $0.resolve($1) }
     }
     let read = operation(
-      .handle { result in
-        let value = Result<Value, any Error> {
-          guard case .read(let outcome) = try result.get() else { throw SocketError(.closed, operation: "read") }
-          return try request.convert(outcome)
-        }
-        outcome.callHere(value) { $0.resolve($1) }
-      }, timeout, nil)
+      .handle { result in outcome.callHere(result) { $0.resolve($1) } }, timeout, nil)
     read.start = called
     read.called = called
-    let id = admit(request.kind, read)
+    let id = admit(kind, read)
     outcome.callHere({ @Sendable [weak owner] in owner?.callHere(id) { $0.core.cancelRead($1) } }) {
       $0.admitted(takeBack: $1)
     }
   }
 
   func enqueue(
-    _ bytes: [UInt8], _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>,
+    _ bytes: [UInt8], _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome,
     owner: any ByteStream
   ) {
     writeLeavesElements()
@@ -42,7 +36,7 @@ extension StreamCore {
       return outcome.callHere(.failure(error)) { $0.resolve($1) }
     }
     let write = operation(
-      .handle { result in outcome.callHere(result.map { _ in }) { $0.resolve($1) } }, timeout, nil)
+      .handle { result in outcome.callHere(result) { $0.resolve($1) } }, timeout, nil)
     write.start = called
     write.called = called
     let id = admitGathered(bytes, write, of: owner)

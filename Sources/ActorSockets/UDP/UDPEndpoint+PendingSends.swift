@@ -47,7 +47,7 @@ extension UDPEndpoint {
   }
 
   func enqueue(
-    _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome<Void>
+    _ datagram: Datagram, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome
   ) {
     let queued = max(sends.queue.queuedBytes, sends.queue.count * SubmissionLimit.leastCharge)
     let passed: Datagram?
@@ -60,9 +60,9 @@ extension UDPEndpoint {
     } catch {
       return outcome.callHere(.failure(error)) { $0.resolve($1) }
     }
-    guard let datagram = passed else { return outcome.callHere(.success(())) { $0.resolve($1) } }
+    guard let datagram = passed else { return outcome.callHere(.success(.written)) { $0.resolve($1) } }
     let operation = Operation(
-      .handle { result in outcome.callHere(result.map { _ in }) { $0.resolve($1) } }, timeout: timeout,
+      .handle { result in outcome.callHere(result) { $0.resolve($1) } }, timeout: timeout,
       progress: nil, start: called)
     operation.called = called
     lifecycle.handleCreated()

@@ -150,15 +150,15 @@ extension UDPEndpoint {
     let count = datagram.bytes.count
     guard executor.submissions.submit(count) else {
       let error = SocketError.overBudget(executor.submissions.waiting, executor.submissions.value, "enqueueSend")
-      return Pending(outcome: PendingOutcome(executor, .failure(error)))
+      return Pending(PendingOutcome(executor, .failure(error)))
     }
-    let outcome = PendingOutcome<Void>(executor)
+    let outcome = PendingOutcome(executor)
     let called = executor.reactor.now
     submit {
       $0.executor.submissions.reached(count)
       $0.enqueue(datagram, timeout, called, outcome)
     }
-    return Pending(outcome: outcome)
+    return Pending(outcome)
   }
 
   /// Sends a datagram only if that is possible without waiting: sendto(2). For code in the endpoint's isolation, for example

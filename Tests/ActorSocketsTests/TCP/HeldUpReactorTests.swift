@@ -17,16 +17,16 @@ import Testing
     let reactor = Reactor()
     let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
     #expect(await connection.state == .open)
-    let outcome = PendingOutcome<[UInt8]>(connection.executor)
+    let outcome = PendingOutcome(connection.executor)
     // In one job, so that the deadline cannot pass between the read and the bytes, however busy the machine is.
     reactor.hold(for: .milliseconds(21)) {
       connection.assumeIsolated {
-        $0.core.enqueue(.exactly(2), .after(.milliseconds(20)), reactor.now, outcome, owner: $0)
+        $0.core.enqueue(ReadRequest.exactly(2).kind, .after(.milliseconds(20)), reactor.now, outcome, owner: $0)
         #expect($0.status.queuedReads == 1)
       }
       try? peer.send([7, 8])
     }
-    #expect(try await Pending(outcome: outcome).value == [7, 8])
+    #expect(try await Pending(outcome, of: .exactly(2)).value == [7, 8])
     await connection.abort()
   }
 
@@ -35,12 +35,12 @@ import Testing
     let time = ManualTime()
     let reactor = byHand ? time.reactor : Reactor()
     let (connection, peer) = try RawSocket.peerOfConnection(on: reactor)
-    let outcomes = (0..<300).map { _ in PendingOutcome<[UInt8]>(connection.executor) }
+    let outcomes = (0..<300).map { _ in PendingOutcome(connection.executor) }
     let bytes = [UInt8](repeating: 7, count: outcomes.count)
     let enqueue: @Sendable () -> Void = {
       connection.assumeIsolated {
         for outcome in outcomes {
-          $0.core.enqueue(.exactly(1), .within(.milliseconds(500)), reactor.now, outcome, owner: $0)
+          $0.core.enqueue(ReadRequest.exactly(1).kind, .within(.milliseconds(500)), reactor.now, outcome, owner: $0)
         }
       }
       try? peer.send(bytes)
@@ -53,7 +53,7 @@ import Testing
       // In one job, so that no deadline can pass between the reads and the bytes, however busy the machine is.
       reactor.hold(for: .milliseconds(501), enqueue)
     }
-    let reads = outcomes.map { Pending(outcome: $0) }
+    let reads = outcomes.map { Pending($0, of: .exactly(1)) }
     for read in reads { #expect(try await read.value == [7]) }
     await connection.abort()
   }
@@ -104,9 +104,10 @@ import Testing
   @Test func `A live connection is not ended by its idle timeout`() async throws {
     let read = Locked<Pending<[UInt8]>?>(nil)
     let (connection, _) = try await Self.withIdleConnection { connection, peer in
-      let outcome = PendingOutcome<[UInt8]>(connection.executor)
-      connection.core.enqueue(.exactly(1), nil, connection.executor.reactor.now, outcome, owner: connection)
-      read.withLock { $0 = Pending(outcome: outcome) }
+      let outcome = PendingOutcome(connection.executor)
+      connection.core.enqueue(
+        ReadRequest.exactly(1).kind, nil, connection.executor.reactor.now, outcome, owner: connection)
+      read.withLock { $0 = Pending(outcome, of: .exactly(1)) }
       try? peer.send([7])
     }
     #expect(try await read.withLock { $0 }?.value == [7])
