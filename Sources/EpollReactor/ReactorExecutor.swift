@@ -119,11 +119,11 @@ public class ReactorExecutor: SerialExecutor, @unchecked Sendable {
   /// Returns whether the calling thread is the reactor's. `assumeIsolated` succeeds only there.
   ///
   /// - Returns: `true` on the reactor's thread, otherwise `false`.
-  public final func isIsolatingCurrentContext() -> Bool? { reactor.loop.isCurrent }
+  public final func isIsolatingCurrentContext() -> Bool? { isCurrent }
 
   /// Stops the program unless the calling thread is the reactor's.
   public final func checkIsolated() {
-    precondition(reactor.loop.isCurrent, "this code is isolated to an actor on a reactor, but runs on another thread")
+    precondition(isCurrent, "this code is isolated to an actor on a reactor, but runs on another thread")
   }
 }
 

@@ -140,7 +140,8 @@ extension ReactorActor {
 extension ReactorActor {
   /// Makes the current task this actor's handler task, or ends that. The handler task makes most of the actor's calls.
   ///
-  /// The handler task's reads and writes, and its wait for the handshake, install no cancellation handler, which would cost more than everything else that a call does.
+  /// The handler task's reads and writes, and its wait for the handshake, install no cancellation handler, which would cost more than
+  /// everything else that a call does.
   /// Before it suspends, such a call checks whether its task is already cancelled. The code that cancels the task later must also end the
   /// actor's operations, right after that. Nothing else may cancel the task: a handler that gives its `UnsafeCurrentTask` to other code,
   /// which then cancels it, breaks the rules of that type.

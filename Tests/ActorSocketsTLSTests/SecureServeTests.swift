@@ -57,15 +57,23 @@ import Testing
   }
   private static func keepsWaiters(_ connection: isolated TLSConnection) -> Bool { connection.core.waiters != nil }
 
-  @Test func `A handler that waits for its handshake leaves no memory for that to its connection`() async throws {
-    let (near, far) = InMemoryConnection.pair()
-    let server = far.startTLS(try Contexts.server(), as: .server)
+  /// A handler that waits for its client's hello, as that of a server does.
+  private func handlerInHandshake(
+    on stream: InMemoryConnection
+  ) async throws -> (server: TLSConnection, handler: Task<Void, any Error>) {
+    let server = stream.startTLS(try Contexts.server(), as: .server)
     let handler = Task {
       server.markHandlerTask(true)
       defer { server.markHandlerTask(false) }
       try await server.handshake()
     }
     try await eventually("the handler waits") { await Self.waitsToOpen(server) }
+    return (server, handler)
+  }
+
+  @Test func `A handler that waits for its handshake leaves no memory for that to its connection`() async throws {
+    let (near, far) = InMemoryConnection.pair()
+    let (server, handler) = try await handlerInHandshake(on: far)
     let client = near.startTLS(try Contexts.client(), as: .client(serverName: "server.test"))
     try await client.handshake()
     try await handler.value
@@ -78,13 +86,7 @@ import Testing
     async throws
   {
     let (near, far) = InMemoryConnection.pair()
-    let server = far.startTLS(try Contexts.server(), as: .server)
-    let handler = Task {
-      server.markHandlerTask(true)
-      defer { server.markHandlerTask(false) }
-      try await server.handshake()
-    }
-    try await eventually("the handler waits") { await Self.waitsToOpen(server) }
+    let (_, handler) = try await handlerInHandshake(on: far)
     handler.cancel()
     await far.abort()
     await #expect(throws: CancellationError.self) { try await handler.value }

@@ -33,8 +33,8 @@ extension StreamCore {
   }
 }
 
-// The reads and writes of a handler task, and its wait for the handshake, install no cancellation handler: the server that cancels the task aborts the connection right
-// after that.
+// The reads and writes of a handler task, and its wait for the handshake, install no cancellation handler: the server that cancels the
+// task aborts the connection right after that.
 
 extension StreamCore {
   /// Called before a call of a handler task suspends. The call ends now if the task was cancelled before.
