@@ -150,10 +150,8 @@ static bool ask(struct flow *flow) {
 static bool open_flow(struct bulk *bulk, struct flow *flow) {
   if (!stream_open(&flow->stream, bulk->options) || !buffer_sends(flow)) return false;
   if (!bulk->options->uploads && !ask(flow)) return false;
-  if (fcntl(flow->stream.fd, F_SETFL, O_NONBLOCK) < 0) return false;
   flow->ready = true;
-  struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = flow};
-  return epoll_ctl(bulk->epoll, EPOLL_CTL_ADD, flow->stream.fd, &event) == 0;
+  return stream_watch(&flow->stream, bulk->epoll, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, flow);
 }
 
 static bool open_flows(struct bulk *bulk) {

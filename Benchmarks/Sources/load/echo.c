@@ -1,7 +1,6 @@
 // Echo load: each connection has one request in flight, or several, and every byte that comes back is checked.
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -157,13 +156,11 @@ static bool is_served(struct stream *stream) {
 static bool open_connection(struct load *load, struct connection *connection, unsigned index) {
   if (!stream_open(&connection->stream, load->options)) return false;
   if (index % CONNECTIONS_AT_ONCE == CONNECTIONS_AT_ONCE - 1 && !is_served(&connection->stream)) return false;
-  if (fcntl(connection->stream.fd, F_SETFL, O_NONBLOCK) < 0) return false;
   connection->random = (uint64_t)index << 32;
   connection->window = malloc(window_size(load) + PATTERN_WORD);
   connection->started = calloc(load->options->in_flight, sizeof *connection->started);
   if (!connection->window || !connection->started) return false;
-  struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = connection};
-  return epoll_ctl(load->epoll, EPOLL_CTL_ADD, connection->stream.fd, &event) == 0;
+  return stream_watch(&connection->stream, load->epoll, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, connection);
 }
 
 // Not so many at once that the server's backlog overflows: what happens then would be the kernel's doing.

@@ -2,7 +2,6 @@
 // got it. A request is a message that has arrived at one connection; the latencies are those of the last one to get it.
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -48,9 +47,8 @@ static void fail(struct fanout *fanout, const char *what) {
 static bool open_listeners(struct fanout *fanout) {
   for (unsigned i = 0; i < fanout->options->connections; i++) {
     struct listener *listener = &fanout->listeners[i];
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = listener};
-    if (stream_open(&listener->stream, fanout->options) && fcntl(listener->stream.fd, F_SETFL, O_NONBLOCK) == 0 &&
-        epoll_ctl(fanout->epoll, EPOLL_CTL_ADD, listener->stream.fd, &event) == 0)
+    if (stream_open(&listener->stream, fanout->options) &&
+        stream_watch(&listener->stream, fanout->epoll, EPOLLIN | EPOLLRDHUP, listener))
       continue;
     fprintf(stderr, "load: connection %u: %s\n", i + 1, strerror(errno));
     return false;

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -209,10 +208,8 @@ static void run_until(struct hose *hose, uint64_t deadline) {
 static bool open_peer(struct hose *hose, struct peer *peer, bool is_quiet) {
   peer->is_quiet = is_quiet;
   peer->ready = !is_quiet;
-  if (!stream_open(&peer->stream, hose->options)) return false;
-  if (fcntl(peer->stream.fd, F_SETFL, O_NONBLOCK) < 0) return false;
-  struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = peer};
-  return epoll_ctl(hose->epoll, EPOLL_CTL_ADD, peer->stream.fd, &event) == 0;
+  return stream_open(&peer->stream, hose->options) &&
+         stream_watch(&peer->stream, hose->epoll, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer);
 }
 
 static bool open_peers(struct hose *hose, struct peer *peers, unsigned count, bool are_quiet) {

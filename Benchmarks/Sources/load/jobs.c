@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -144,9 +143,8 @@ static void run_until(struct jobs *jobs, uint64_t end) {
 static bool open_workers(struct jobs *jobs) {
   for (unsigned i = 0; i < jobs->options->connections; i++) {
     struct worker *worker = &jobs->workers[i];
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = worker};
-    if (stream_open(&worker->stream, jobs->options) && fcntl(worker->stream.fd, F_SETFL, O_NONBLOCK) == 0 &&
-        epoll_ctl(jobs->epoll, EPOLL_CTL_ADD, worker->stream.fd, &event) == 0)
+    if (stream_open(&worker->stream, jobs->options) &&
+        stream_watch(&worker->stream, jobs->epoll, EPOLLIN | EPOLLRDHUP, worker))
       continue;
     fprintf(stderr, "load: connection %u: %s\n", i + 1, strerror(errno));
     return false;

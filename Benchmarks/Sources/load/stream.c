@@ -1,6 +1,8 @@
 #include "stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,6 +38,11 @@ bool stream_open(struct stream *stream, const struct options *options) {
   stream->ssl = NULL;
   stream->fd = target_connect(&options->target);
   return stream->fd >= 0 && (!options->encrypted || shake_hands(stream));
+}
+
+bool stream_watch(const struct stream *stream, int epoll, uint32_t events, void *data) {
+  struct epoll_event event = {.events = events, .data.ptr = data};
+  return fcntl(stream->fd, F_SETFL, O_NONBLOCK) == 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, stream->fd, &event) == 0;
 }
 
 ssize_t stream_send(struct stream *stream, const void *bytes, size_t count) {
