@@ -3,7 +3,7 @@ decoders and, where it is installed, Go."""
 
 import tempfile
 
-from harness import build_go, print_table, ratio_cell, ratios_by_round, run_load, running_server, spread
+from harness import build_go, print_table, ratio_cell, ratios_by_round, rounds_of, run_load, running_server, spread
 
 SERVERS = {
     "framing-c": ["raw-c-framing"],
@@ -51,18 +51,18 @@ def command_of(name, mode, binaries, go_program):
     return [binaries / program, *arguments, "--mode", mode]
 
 
-def measure_mode(mode, commands, binaries, rounds, total):
+def measure_mode(mode, commands, binaries, effort, total):
     """Interleaved, so that whatever else the machine does hits all of them alike."""
     size, whole = SIZES[mode]
     results = {name: [] for name in commands}
-    for number in range(rounds):
+    for number, _ in rounds_of(effort, {mode: results}, lambda _: COST):
         for name, command in commands.items():
-            requests = total // rounds // whole
+            requests = total // effort.rounds // whole
             with running_server(name, command) as (server, host, port):
                 result = run_load(binaries, mode, host, port, size=size, requests=requests, pid=server.pid)
             results[name].append(result)
             print(
-                f"  round {number + 1}: {mode:8} {name:22} {result[COST]:7.1f} ns CPU,"
+                f"  round {number}: {mode:8} {name:22} {result[COST]:7.1f} ns CPU,"
                 f" server {result['server_cpu_share']:4.0%}, load {result['load_cpu_share']:4.0%}",
                 flush=True,
             )
@@ -115,7 +115,7 @@ def measure(names, binaries, effort):
         for mode in SIZES:
             commands = {name: command_of(name, mode, binaries, go_program) for name in names if is_for(name, mode)}
             total = QUICK_BYTES if effort.is_quick else BYTES
-            rounds_of_mode = measure_mode(mode, commands, binaries, effort.rounds, total)
+            rounds_of_mode = measure_mode(mode, commands, binaries, effort, total)
             summary = summarize(rounds_of_mode)
             print_summary(mode, summary)
             result[mode] = {"summary": summary, "rounds": rounds_of_mode}

@@ -2,6 +2,7 @@
 
 import ctypes
 import datetime
+import itertools
 import json
 import os
 import platform
@@ -47,7 +48,7 @@ class StoodStill(Failure):
 class Effort:
     """How long everything is measured."""
 
-    rounds: int
+    rounds: int  # at least; up to three times as many for a case whose yardstick is not steady
     warmup: float  # seconds that are not measured
     seconds: float  # seconds that are
     is_quick: bool = False  # some cases are left out
@@ -56,6 +57,43 @@ class Effort:
     def times(self):
         """The load generator's options."""
         return {"warmup": self.warmup, "seconds": self.seconds}
+
+    def goes_on(self, costs):
+        """Whether a case needs one more round. `costs` are those of its yardstick in the rounds so far."""
+        return len(costs) < self.rounds or len(costs) < self.most_rounds and not is_steady(costs)
+
+    @property
+    def most_rounds(self):
+        return self.rounds if self.is_quick else 3 * self.rounds
+
+
+STEADY = 0.25
+
+
+def is_steady(costs):
+    """Whether what a case cost in its rounds ranges over at most a quarter of the median, without the highest and lowest fifth."""
+    rest = sorted(costs)[len(costs) // 5 : len(costs) - len(costs) // 5]
+    return rest[-1] - rest[0] <= STEADY * statistics.median(costs)
+
+
+def rounds_of(effort, results, cost_of):
+    """The number of each round, and the cases that it measures.
+
+    `results` has the results of each case by server, the yardstick first, and is filled meanwhile. `cost_of` gives the cost that counts.
+    """
+
+    def costs(case):
+        yardstick = next(iter(results[case].values()))
+        return [result[cost_of(case)] for result in yardstick if "failure" not in result]
+
+    for number in itertools.count(1):
+        due = [case for case in results if number <= effort.rounds or effort.goes_on(costs(case))]
+        if not due or number > effort.most_rounds:
+            break
+        yield number, due
+    unsteady = [case for case in results if not (costs(case) and is_steady(costs(case)))]
+    if unsteady and not effort.is_quick:
+        print(f"\nNot to be published, because the yardstick's rounds differ by more than a quarter: {', '.join(unsteady)}")
 
 
 FULL = Effort(rounds=5, warmup=0.2, seconds=1.0)

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from harness import measure_load, print_table, ratio_cell, ratios_by_round, spread
+from harness import measure_load, print_table, ratio_cell, ratios_by_round, rounds_of, spread
 
 SERVERS = {
     "beanstalkd": ["beanstalkd", "-V", "-l", "127.0.0.1", "-p", "0"],
@@ -58,7 +58,7 @@ def measure(names, binaries, effort):
     measured = {}
     for connections in CONNECTIONS:
         rounds = {name: [] for name in commands}
-        for _ in range(effort.rounds):
+        for _ in rounds_of(effort, {f"jobs on {connections} connections": rounds}, lambda _: COST):
             for name, command in commands.items():
                 options = {"connections": connections, "size": SIZE, **effort.times}
                 rounds[name].append(measure_load(binaries, name, command, "jobs", announcement=ANNOUNCEMENT, **options))

@@ -14,6 +14,7 @@ from harness import (
     print_table,
     ratio_cell,
     ratios_by_round,
+    rounds_of,
     run_load,
     running_server,
     spread,
@@ -183,20 +184,20 @@ def add_megabytes(result):
 def measure_cases(cases, servers, effort):
     """Interleaved, so that whatever else the machine does hits all of them alike. Who failed is not asked again."""
     results = {case: {name: [] for name in servers.names(case)} for case in cases}
-    for number in range(effort.rounds):
-        for key, case in cases.items():
-            for name in servers.names(key):
-                rounds = results[key][name]
-                if rounds and "failure" in rounds[-1]:
+    for number, due in rounds_of(effort, results, lambda key: cases[key].cost):
+        for key in due:
+            case = cases[key]
+            for name, measured in results[key].items():
+                if measured and "failure" in measured[-1]:
                     continue
                 result = servers.measure(name, case, **effort.times)
-                rounds.append(result)
+                measured.append(result)
                 if "failure" in result:
-                    print(f"  round {number + 1}: {key:10} {name:14} did not finish: {result['failure']}", flush=True)
+                    print(f"  round {number}: {key:10} {name:14} did not finish: {result['failure']}", flush=True)
                     continue
                 add_megabytes(result)
                 print(
-                    f"  round {number + 1}: {key:10} {name:14} {result[case.cost]:8.2f} us CPU,"
+                    f"  round {number}: {key:10} {name:14} {result[case.cost]:8.2f} us CPU,"
                     f" server {result['server_cpu_share']:4.0%}, load {result['load_cpu_share']:4.0%}",
                     flush=True,
                 )

@@ -16,6 +16,7 @@ from harness import (
     print_table,
     ratio_cell,
     ratios_by_round,
+    rounds_of,
     run_load,
     running_server,
     spread,
@@ -110,14 +111,15 @@ def certificate():
 def measure_cases(cases, commands, binaries, effort):
     """Interleaved, so that whatever else the machine does hits all of them alike."""
     results = {case: {name: [] for name in commands} for case in cases}
-    for number in range(effort.rounds):
-        for title, case in cases.items():
+    for number, due in rounds_of(effort, results, lambda title: cases[title].cost):
+        for title in due:
+            case = cases[title]
             for name, command in commands.items():
                 in_mode = [*command, "--mode", case.server_mode]
                 result = measure_load(binaries, name, in_mode, case.load_mode, **case.options, **effort.times)
                 results[title][name].append(result)
                 print(
-                    f"  round {number + 1}: {title:18} {name:12} {result[case.cost]:7.2f} us CPU,"
+                    f"  round {number}: {title:18} {name:12} {result[case.cost]:7.2f} us CPU,"
                     f" server {result['server_cpu_share']:4.0%}, load {result['load_cpu_share']:4.0%}",
                     flush=True,
                 )

@@ -10,6 +10,7 @@ from harness import (
     print_table,
     ratio_cell,
     ratios_by_round,
+    rounds_of,
     run_load,
     running_server,
     spread,
@@ -57,12 +58,12 @@ LOAD = {"sockets": SOCKETS, "in-flight": IN_FLIGHT}
 def measure_rounds(commands, binaries, effort, what, mode, options):
     """Interleaved, so that whatever else the machine does hits all of them alike."""
     results = {name: [] for name in commands}
-    for number in range(effort.rounds):
+    for number, _ in rounds_of(effort, {what: results}, lambda _: "server_cpu_us_per_request"):
         for name, command in commands.items():
             result = measure_load(binaries, name, command, mode, **options, **effort.times)
             results[name].append(result)
             print(
-                f"  round {number + 1}: {what} {name:16} {result['server_cpu_us_per_request']:6.3f} us CPU,"
+                f"  round {number}: {what} {name:16} {result['server_cpu_us_per_request']:6.3f} us CPU,"
                 f" {result['requests_per_second']:8.0f} datagrams/s, {result['lost']} lost",
                 flush=True,
             )
