@@ -7,7 +7,7 @@ chart.svg has all cases, summary.svg those of the first page.
 import json
 from html import escape
 
-from harness import HERE
+from harness import HERE, is_steady
 
 RESULTS = HERE / "Results" / "latest.json"
 CHART = HERE / "Results" / "chart.svg"
@@ -86,8 +86,12 @@ class Scale:
         return [number / 2 for number in range(int(self.end * 2) + 1)]
 
 
+def is_published(case):
+    return is_steady([result[case["cost"]] for result in case["rounds"][BASELINE]])
+
+
 def ratios_of(results, servers):
-    """By case, of each of these servers that it has: the ratio, or None of one that did not finish."""
+    """By case whose yardstick is steady, of each of these servers that it has: the ratio, or None of one that did not finish."""
     cases = results["streams"]["cases"]
     return {
         key: {
@@ -96,7 +100,7 @@ def ratios_of(results, servers):
             if name in cases[key]["summary"]
         }
         for key in CASES
-        if key in cases
+        if key in cases and is_published(cases[key])
     }
 
 
