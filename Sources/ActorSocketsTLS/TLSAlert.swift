@@ -9,6 +9,8 @@ enum TLSAlert {
 
   static let unexpectedMessage: UInt8 = 10
   static let illegalParameter: UInt8 = 47
+  static let internalError: UInt8 = 80
+  static let userCanceled: UInt8 = 90
 
   /// A record in plain text with a fatal alert.
   static func record(_ number: UInt8) -> [UInt8] { [21, 3, 3, 0, 2, 2, number] }

@@ -159,6 +159,8 @@ public actor TLSConnection: ByteStream {
 
 extension TLSConnection: CustomStringConvertible {}
 
+extension TLSConnection: Hashable, Identifiable {}
+
 extension TLSConnection: EventHandler {
   package func handle(_ readiness: Readiness) { transport.runRescheduled() }
 

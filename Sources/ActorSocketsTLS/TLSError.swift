@@ -1,4 +1,4 @@
-internal import ActorSockets
+public import ActorSockets
 internal import SocketSystem
 
 /// An error of a handshake, of an established connection, or of the certificates and settings of a context.
@@ -102,4 +102,27 @@ public struct TLSError: Error, Sendable, CustomStringConvertible {
   }
 }
 
-extension TLSError: ConnectionError {}
+extension TLSError: NetworkError {
+  /// Whether the handshake took longer than ``TLSConfiguration/handshakeTimeout``.
+  public var isTimeout: Bool { code == .handshakeTimedOut }
+
+  /// Whether the same work may succeed on a new connection: the connection was cut off or damaged, the peer was too slow, or it reported an
+  /// internal error. It is `false` if a certificate or a setting of either side has to change first.
+  public var isRetryable: Bool {
+    switch code {
+    case .truncated, .closedDuringHandshake, .handshakeTimedOut, .protocolError: true
+    case .alertReceived: [TLSAlert.internalError, TLSAlert.userCanceled].contains { alert == TLSAlert.name($0) }
+    default: false
+    }
+  }
+}
+
+extension TLSError.Code {
+  /// Matches an error with this code, so that `catch TLSError.Code.truncated` handles exactly that.
+  ///
+  /// - Parameters:
+  ///   - code: The code.
+  ///   - error: An error of any type.
+  /// - Returns: Whether the error is a ``TLSError`` with this code.
+  public static func ~= (code: TLSError.Code, error: any Error) -> Bool { (error as? TLSError)?.code == code }
+}

@@ -236,6 +236,9 @@ extension InMemoryConnection: ServedConnection {}
 
 extension InMemoryConnection: CustomStringConvertible {}
 
+extension InMemoryConnection: Hashable, Identifiable {}
+extension InMemoryListener: Hashable, Identifiable {}
+
 extension InMemoryConnection: EventHandler {
   package func handle(_ readiness: Readiness) { core.transportIsReady() }
   package func deadlineReached(_ tag: DeadlineTag) { core.deadlineReached(tag) }

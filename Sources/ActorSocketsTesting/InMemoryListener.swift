@@ -97,22 +97,23 @@ public actor InMemoryListener: StreamListener {
   /// - Parameters:
   ///   - source: The address that the client says it has, for limits of each peer and for programs that look at it. With `nil`, the
   ///     default, the connection has no such address and does not count towards those limits.
-  ///   - timeout: The longest time to wait for room in the backlog; `nil` for no limit. The default is 30 seconds.
+  ///   - timeout: The longest time to wait for room in the backlog; `nil` for 30 seconds, as for all calls that connect.
   /// - Returns: The client's end of the connection.
   /// - Throws: `SocketError`: `.connectionRefused` if the listener is closed, or is closed while the call waits; `.timedOut`;
   ///   `.reactorShutDown`. `CancellationError` when the task is cancelled.
   public func connect(
-    from source: SocketAddress? = nil, timeout: Timeout? = .within(.seconds(30))
+    from source: SocketAddress? = nil, timeout: Timeout? = nil
   ) async throws -> InMemoryConnection {
+    let timeout = timeout ?? .toConnect
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     if let failure { throw refusal(failure) }
-    if let error = timeout?.refusal(toConnectAt: executor.reactor.now, localAddresses.first) { throw error }
+    if let error = timeout.refusal(toConnectAt: executor.reactor.now, localAddresses.first) { throw error }
     if connecting.isEmpty, hasRoom { return makeConnection(from: source) }
     let waiter = connecting.add(place)
     let id = waiter.id
     sources[id] = source
-    if let timeout { startTimer(timeout, for: DeadlineTag(.connect, id)) }
+    startTimer(timeout, for: DeadlineTag(.connect, id))
     defer { connectingEnded(id) }
     await wait(for: waiter.suspension) {
       submit { $0.connecting.remove(id)?.resume(.failure(CancellationError())) }

@@ -101,6 +101,14 @@ public struct LengthPrefix: Hashable, Sendable {
     return length >= width ? length - width : nil
   }
 
+  /// The bytes of the prefix. Throws `.invalidArgument` if the length does not fit.
+  func encoded(_ count: Int) throws(SocketError) -> [UInt8] {
+    guard let length = encode(count) else {
+      throw .invalid("write", "\(count) bytes are too many for a prefix of \(width) bytes")
+    }
+    return length
+  }
+
   func encode(_ count: Int) -> [UInt8]? {
     let value = UInt64(count) + UInt64(countsItself ? width : 0)
     if width < 8, value >> (8 * UInt64(width)) != 0 { return nil }

@@ -4,6 +4,8 @@ package import EpollReactor
 package enum DeadlineKind: UInt8, Sendable {
   // Streams. A read or a write has the number of the operation.
   case read
+  /// A sequence ends, and so does its read.
+  case readEnd
   case write
   case close
   /// The time that the peer has to take the last bytes.
@@ -35,6 +37,7 @@ package enum DeadlineKind: UInt8, Sendable {
   /// It is time to try again after a shortage whose end no event announces.
   case retry
   case receive
+  case receiveEnd
   case send
   /// The search for an address may go on without the answer that it waits for.
   case search

@@ -7,6 +7,9 @@ package final class Operation: CallTimer {
     case call
     /// The handle of an `enqueue…` method.
     case handle(@Sendable (Result<OperationOutcome, any Error>) -> Void)
+    /// The write and the read of an exchange.
+    case question(any ExchangeInQueues)
+    case answer(any ExchangeInQueues)
     /// An upgrade of the stream, which waits for its place in the queue.
     case upgrade((Result<OperationOutcome, any Error>) -> Void)
   }
@@ -41,8 +44,10 @@ package final class Operation: CallTimer {
   @inline(__always)
   func finish(_ registration: Registration, _ outcome: consuming Result<OperationOutcome, any Error>) -> Bool {
     if let deadline = deadline.take() { registration.disarm(deadline) }
-    if case .failure(let error as SocketError) = outcome, let layerError = error.layerError {
-      outcome = .failure(layerError)
+    var transferred = 0
+    if case .failure(let error as SocketError) = outcome {
+      transferred = error.bytesTransferred
+      if let layerError = error.layerError { outcome = .failure(layerError) }
     }
     switch waiter {
     case .call:
@@ -52,10 +57,22 @@ package final class Operation: CallTimer {
     case .handle(let resolve):
       resolve(outcome)
       return true
+    case .question(let exchange):
+      exchange.writeEnded(outcome, isAsked: transferred > 0)
+      return true
+    case .answer(let exchange):
+      exchange.readEnded(outcome)
+      return true
     case .upgrade(let reached):
       reached(outcome)
       return true
     }
+  }
+
+  /// Whether a write that has not begun must not begin: its deadline has passed, or that of the answer to this question.
+  func mustNotBegin(_ registration: Registration) -> Bool {
+    if case .question(let exchange) = waiter { return exchange.overdueRead(registration) != nil }
+    return isPastDeadline(registration)
   }
 
   var isUpgrade: Bool {

@@ -176,6 +176,12 @@ struct ReadQueue<Tag> {
     return entries.index(of: id).map { leave($0) }
   }
 
+  /// Removes a read without failing the enqueued reads after it: they do not depend on it.
+  mutating func withdraw(_ id: ID) -> Entry? {
+    guard let index = entries.index(of: id), index != entries.startIndex || firstRead != .borrowing else { return nil }
+    return leave(index)
+  }
+
   mutating func leaveFirst() -> Entry { leave(entries.startIndex) }
 
   private mutating func leave(_ index: FIFO<Entry>.Index) -> Entry {

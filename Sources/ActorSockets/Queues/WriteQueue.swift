@@ -223,6 +223,9 @@ struct WriteQueue<Tag> {
     return tag
   }
 
+  /// Whether the write is in the queue, and no byte of it is sent.
+  func isUntouched(_ id: ID) -> Bool { entries.index(of: id).map { entries[$0].sent == 0 } ?? false }
+
   func tag(of id: ID) -> Tag? { entries.index(of: id).flatMap { entries[$0].tag } }
 
   // MARK: Actions

@@ -59,6 +59,10 @@ public protocol StreamListener: ReactorActor {
 }
 
 extension StreamListener {
+  /// The port of the first of ``localAddresses``: the one that the kernel chose if the program asked for port 0. `nil` for a unix socket and
+  /// for a listener without addresses.
+  public nonisolated var port: UInt16? { localAddresses.first?.port }
+
   /// Waits for a connection, without a limit of time.
   ///
   /// *Cancellation* and *ordering* are those of ``accept(timeout:)``.

@@ -116,6 +116,7 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
   private let stream: any ByteStream
   private let request: ReadRequest<Element?>
   private let timeout: Timeout?
+  private var end = SequenceEnd.never
 
   init(_ stream: any ByteStream, _ request: ReadRequest<Element?>, _ timeout: Timeout?) {
     self.stream = stream
@@ -123,10 +124,30 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     self.timeout = timeout
   }
 
+  /// Returns the same sequence, which ends at an instant if it has not ended before.
+  ///
+  /// ```swift
+  /// for try await line in connection.lines.ending(at: .now + .seconds(5)) { … }
+  /// ```
+  ///
+  /// At the instant the loop ends as it does at the end of the stream: it throws nothing. A line or message that has arrived in part, or
+  /// that the loop has not asked for, stays in the stream for the next read, also one that was enqueued meanwhile. If the sequence has a timeout, it continues to apply to each element, and
+  /// throws `.timedOut`.
+  ///
+  /// - Parameter deadline: The instant. On a reactor with manual time, count from `ManualTime.now`.
+  /// - Returns: The sequence.
+  public func ending(at deadline: ContinuousClock.Instant) -> StreamSequence {
+    var sequence = self
+    sequence.end = SequenceEnd(at: deadline, or: end)
+    return sequence
+  }
+
   /// Begins an iteration. Every iteration reads from the same stream.
   ///
   /// - Returns: The iterator.
-  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, request: request, timeout: timeout) }
+  public func makeAsyncIterator() -> AsyncIterator {
+    AsyncIterator(stream: stream, request: request, timeout: timeout, end: end)
+  }
 
   /// Reads one element at a time.
   ///
@@ -137,13 +158,15 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     @usableFromInline let stream: any ByteStream
     @usableFromInline let request: ReadRequest<Element?>
     @usableFromInline let timeout: Timeout?
+    @usableFromInline let end: SequenceEnd
     /// The elements after the one that the last read returned; `nil` if that read found no others.
     @usableFromInline var ahead: ElementsAhead<Element>?
 
-    fileprivate init(stream: any ByteStream, request: ReadRequest<Element?>, timeout: Timeout?) {
+    fileprivate init(stream: any ByteStream, request: ReadRequest<Element?>, timeout: Timeout?, end: SequenceEnd) {
       self.stream = stream
       self.request = request
       self.timeout = timeout
+      self.end = end
     }
 
     // Both functions call the stream directly. A function between them and the stream would have the caller change isolation for
@@ -158,7 +181,12 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     @inlinable
     public mutating func next() async throws -> Element? {
       if let element = takeAhead() { return element }
-      let read = try await stream.readAhead(request, timeout)
+      let read =
+        if end == .never {
+          try await stream.readAhead(request, timeout)
+        } else {
+          try await stream.readAhead(request, timeout, endingAt: end)
+        }
       ahead = read.ahead
       return read.element
     }
@@ -173,14 +201,19 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
     @inlinable
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Element? {
       if let element = takeAhead() { return element }
-      let read = try await stream.readAhead(request, timeout)
+      let read =
+        if end == .never {
+          try await stream.readAhead(request, timeout)
+        } else {
+          try await stream.readAhead(request, timeout, endingAt: end)
+        }
       ahead = read.ahead
       return read.element
     }
 
     @inlinable @inline(__always)
     mutating func takeAhead() -> Element? {
-      if let element = ahead?.take() { return element }
+      if end == .never || !end.hasPassed(on: stream.executor), let element = ahead?.take() { return element }
       ahead = nil
       return nil
     }
@@ -196,6 +229,33 @@ extension ByteStream {
     let core = core
     let operation = try core.beginRead(request.kind, timeout, nil, place)
     if let suspension = operation.waiting { await wait(forRead: suspension, operation.id, place) }
+    return try finish(request, operation, core)
+  }
+
+  /// As without the end, but returns `nil` if the end comes first.
+  @usableFromInline
+  func readAhead<Element: Sendable>(
+    _ request: ReadRequest<Element?>, _ timeout: Timeout?, endingAt end: SequenceEnd
+  ) async throws -> (element: Element?, ahead: ElementsAhead<Element>?) {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let core = core
+    if end.hasPassed(on: executor) {
+      try core.checkReadable("read")
+      if let error = core.lifecycle.breakage { throw error.during("read").thrown }
+      return (nil, nil)
+    }
+    let operation = try core.beginRead(request.kind, timeout, nil, place)
+    if let suspension = operation.waiting {
+      let deadline = core.registration.arm(at: end.nanoseconds, tag: DeadlineTag(.readEnd, operation.id))
+      await wait(forRead: suspension, operation.id, place)
+      if let deadline { core.registration.disarm(deadline) }
+    }
+    return try finish(request, operation, core)
+  }
+
+  private func finish<Element: Sendable>(
+    _ request: ReadRequest<Element?>, _ operation: Operation, _ core: StreamCore
+  ) throws -> (element: Element?, ahead: ElementsAhead<Element>?) {
     let element = try request.convert(core.end(operation))
     guard element != nil, request.kind.canLookAhead, let (outcome, lookahead) = core.lookAhead(request.kind, executor),
       let elements: [Element] = outcome.elements()

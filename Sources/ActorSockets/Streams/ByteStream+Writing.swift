@@ -105,10 +105,28 @@ extension ByteStream {
   public nonisolated func write(
     message: [UInt8], lengthPrefix prefix: LengthPrefix, timeout: Timeout? = nil
   ) async throws {
-    guard let length = prefix.encode(message.count) else {
-      throw SocketError.invalid("write", "\(message.count) bytes are too many for a prefix of \(prefix.width) bytes")
-    }
-    try await write(contentsOf: [length, message], timeout: timeout)
+    try await write(contentsOf: [prefix.encoded(message.count), message], timeout: timeout)
+  }
+
+  /// Writes an integer that has the width of its type. ``readInteger(as:endianness:timeout:)`` reads it.
+  ///
+  /// The type decides how many bytes are written: `writeInteger(5, as: UInt16.self)` writes two, and an `Int` is eight bytes.
+  ///
+  /// *Cancellation*, timeouts and *Ordering* are those of ``write(_:timeout:progress:)``.
+  ///
+  /// - Parameters:
+  ///   - value: The integer.
+  ///   - type: The type of the integer.
+  ///   - endianness: The order of its bytes.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public nonisolated func writeInteger<Value: FixedWidthInteger & Sendable>(
+    _ value: Value, as type: Value.Type = Value.self, endianness: LengthPrefix.Endianness = .big,
+    timeout: Timeout? = nil
+  ) async throws {
+    let count = Value.bitWidth / 8
+    let bytes = (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) }
+    try await write(endianness == .big ? bytes : bytes.reversed(), timeout: timeout)
   }
 
   /// Writes a message that appends its own bytes to an array.
@@ -185,7 +203,9 @@ extension ByteStream {
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   public nonisolated func enqueueWrite(_ bytes: [UInt8], timeout: Timeout? = nil) -> Pending<Void> {
-    if !executor.submissions.submit(bytes.count) { return refuseWrite() }
+    if let error = claimSubmission(of: bytes.count, for: "enqueueWrite") {
+      return Pending(PendingOutcome(executor, .failure(error)))
+    }
     let outcome = PendingOutcome(executor)
     let called = executor.reactor.now
     submit {
@@ -195,15 +215,20 @@ extension ByteStream {
     return Pending(outcome)
   }
 
-  /// Refuses a write, because those that the reactor's thread has not reached have used up the budget.
+  /// Returns an error if the writes that the reactor's thread has not reached have used up the budget.
+  @inline(__always)
+  nonisolated func claimSubmission(of count: Int, for operation: String) -> SocketError? {
+    executor.submissions.submit(count) ? nil : submissionRefused(operation)
+  }
+
   @inline(never)
-  private nonisolated func refuseWrite() -> Pending<Void> {
+  private nonisolated func submissionRefused(_ operation: String) -> SocketError {
     let executor = executor
     let error = SocketError.overBudget(
-      executor.submissions.waiting, executor.submissions.value, "enqueueWrite",
+      executor.submissions.waiting, executor.submissions.value, operation,
       executor.submissions.endsSocket ? .peerTooSlow : .limitExceeded)
     if executor.submissions.claimEnd() { submit { $0.core.submissionsOverflowed(error) } }
-    return Pending(PendingOutcome(executor, .failure(error)))
+    return error
   }
 
   /// Puts a write of a message in the queue without waiting for it: see ``enqueueWrite(_:timeout:)``.
@@ -217,6 +242,20 @@ extension ByteStream {
     var bytes: [UInt8] = []
     try message.append(to: &bytes)
     return enqueueWrite(bytes, timeout: timeout)
+  }
+
+  /// Puts a write of a message, preceded by its length, in the queue without waiting for it: see ``enqueueWrite(_:timeout:)``.
+  ///
+  /// - Parameters:
+  ///   - message: The message.
+  ///   - prefix: The format of the length.
+  ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
+  /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
+  /// - Throws: ``SocketError`` with `.invalidArgument` if the length does not fit into the prefix. Then nothing is queued.
+  public nonisolated func enqueueWrite(
+    message: [UInt8], lengthPrefix prefix: LengthPrefix, timeout: Timeout? = nil
+  ) throws -> Pending<Void> {
+    enqueueWrite(try prefix.encoded(message.count) + message, timeout: timeout)
   }
 
   /// Waits until everything that was written before has reached `target`: ioctl(2) with SIOCOUTQ, tcp(7).

@@ -51,7 +51,7 @@ extension StreamCore {
     writes.queue.buffersWrites = options.buffersWrites
   }
 
-  private func checkBudget(for count: Int) throws {
+  func checkBudget(for count: Int) throws {
     if !exceedsBudget(count) { return }
     // The peer is slow only if the transport takes no more, not if this iteration's budget is used up.
     if options.abortsSlowPeer { writes.renewBudget() }

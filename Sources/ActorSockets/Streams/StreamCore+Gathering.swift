@@ -30,14 +30,20 @@ extension StreamCore: GatheredSender {
   func admitGathered(_ bytes: [UInt8], _ write: Operation, of owner: any ByteStream) -> UInt64 {
     let isFirst = writes.queue.isEmpty
     let id = admitUnsent(.pieces([bytes]), alreadySent: 0, write)
-    if write.timeout != nil || bytes.count > WriteQueue<Operation>.mostBuffered {
+    sendGathering(bytes.count, isFirst: isFirst, hasTimeout: write.timeout != nil, of: owner)
+    return id
+  }
+
+  /// `isFirst`: no write waited before the one that was admitted, of `count` bytes.
+  @inline(__always)
+  func sendGathering(_ count: Int, isFirst: Bool, hasTimeout: Bool, of owner: any ByteStream) {
+    if hasTimeout || count > WriteQueue<Operation>.mostBuffered {
       pumpWrites()
     } else if isFirst {
       registration.sendTogether(self, keeping: owner)
     } else {
       recheckQueues()
     }
-    return id
   }
 
   /// Sends what is buffered, or what was enqueued.

@@ -101,9 +101,11 @@ extension StreamCore {
 
   // MARK: Admission
 
-  func admit(_ kind: ReadKind, _ operation: Operation) -> UInt64 {
+  /// `admitted` is called before the read can end.
+  func admit(_ kind: ReadKind, _ operation: Operation, _ admitted: (UInt64) -> Void = { _ in }) -> UInt64 {
     if operation.isEnqueued { lifecycle.handleCreated() }
     let id = reads.queue.admit(kind, isEnqueued: operation.isEnqueued, operation)
+    admitted(id)
     operation.armAtCall(registration, DeadlineTag(.read, id))
     pumpReads()
     return id

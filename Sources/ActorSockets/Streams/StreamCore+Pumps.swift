@@ -15,7 +15,10 @@ extension StreamCore {
       recheckQueues()
     }
     while true {
-      if reads.budget.isSpent, reads.mustWait({ registration.reschedule() }) { return }
+      // Failures use no budget. A question whose answer has failed must not be sent meanwhile.
+      if reads.budget.isSpent, reads.queue.failedByPredecessor.isEmpty, reads.mustWait({ registration.reschedule() }) {
+        return
+      }
       switch reads.queue.step() {
       case .idle:
         return
@@ -157,7 +160,7 @@ extension StreamCore {
   private func sendQueued() -> Bool {
     let (pieces, offset) = writes.queue.unsent(
       maximumPieces: BorrowedDescriptor.maximumPieces, maximumBytes: 262_144,
-      where: { [registration] in $0?.isPastDeadline(registration) != true })
+      where: { [registration] in $0?.mustNotBegin(registration) != true })
     let result: Transfer
     if pieces.count == 1, let piece = pieces.first {
       result = transport.send(piece.span.extracting(offset..<piece.count))

@@ -29,10 +29,15 @@ extension StreamCore {
   /// Times the first write out if its deadline has passed and no byte of it was sent. Deadlines are reported after the events of an
   /// iteration, so it would be sent otherwise. Returns whether it timed out: then the writes after it may begin.
   func expireOverdueWrite() -> Bool {
-    guard let first = writes.queue.first, first.sent == 0, first.tag?.isPastDeadline(registration) == true else {
+    guard let first = writes.queue.first, first.sent == 0, let write = first.tag, write.mustNotBegin(registration)
+    else {
       return false
     }
-    expireWrite(first.id)
+    if case .question(let exchange) = write.waiter, let read = exchange.overdueRead(registration) {
+      expireRead(read)
+    } else {
+      expireWrite(first.id)
+    }
     // The timeout's closure may have given it more time.
     return writes.queue.first !== first
   }
@@ -41,6 +46,10 @@ extension StreamCore {
     switch tag.kind {
     case .read:
       expireRead(tag.id)
+      pumpReads()
+    case .readEnd:
+      // It took nothing, so the reads after it begin where it would have begun.
+      if let entry = reads.queue.withdraw(tag.id) { finish(entry.tag, .success(.read(.endOfStream))) }
       pumpReads()
     case .write:
       expireWrite(tag.id)
@@ -64,7 +73,7 @@ extension StreamCore {
   private func expireRead(_ id: UInt64) {
     let done = reads.queue.first?.id == id ? reads.queue.buffer.count : 0
     if let read = reads.queue.tag(of: id), read.extend(registration, DeadlineTag(.read, id), done: done) { return }
-    guard let entry = reads.queue.remove(id) else { return }
+    guard let entry = removeExpiredRead(id) else { return }
     timeOut(entry.tag, "read", done)
   }
 

@@ -103,6 +103,14 @@ struct StreamLifecycle {
   private var ending = Boxed<CloseReport>.none
   private var loss = Boxed<(error: SocketError, unsent: Int)>.none
 
+  /// Whether reads that wait may still get bytes.
+  var mayFinishReads: Bool {
+    switch phase {
+    case .connecting, .open, .finishing: true
+    case .flushing, .lingering, .released: false
+    }
+  }
+
   var report: CloseReport? { ending.value }
   /// The error that broke the connection after the peer's end, and the number of bytes that were not sent then.
   var lost: (error: SocketError, unsent: Int)? { loss.value }

@@ -314,6 +314,7 @@ extension TCPConnection: ServedConnection {
   package func endLinger(by end: Int64) { transport.endLinger(by: end) }
 }
 extension TCPConnection: CustomStringConvertible {}
+extension TCPConnection: Hashable, Identifiable {}
 
 // MARK: - Starting
 

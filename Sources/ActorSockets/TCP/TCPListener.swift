@@ -378,3 +378,5 @@ extension TCPListener: ServingListener {
 
   package func reactorShutDown() { end(SocketError(.reactorShutDown, operation: "accept")) }
 }
+
+extension TCPListener: Hashable, Identifiable {}

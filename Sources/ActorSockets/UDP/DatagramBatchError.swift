@@ -27,3 +27,12 @@ public struct DatagramBatchError: Error, Sendable, CustomStringConvertible {
     return "\(failures.count) of \(failures.count + sent) datagrams could not be sent\(first)"
   }
 }
+
+extension DatagramBatchError: NetworkError {
+  /// Whether a peer can cause each of the failures.
+  public var isCausedByPeer: Bool { !failures.isEmpty && failures.allSatisfy { $0.error.isCausedByPeer } }
+  /// Whether each of the failures is a timeout.
+  public var isTimeout: Bool { !failures.isEmpty && failures.allSatisfy { $0.error.isTimeout } }
+  /// Whether each of the datagrams may be sent successfully later.
+  public var isRetryable: Bool { !failures.isEmpty && failures.allSatisfy { $0.error.isRetryable } }
+}

@@ -27,12 +27,30 @@ extension UDPEndpoint {
   public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
     @usableFromInline let endpoint: UDPEndpoint
     @usableFromInline let timeout: Timeout?
+    @usableFromInline var end = SequenceEnd.never
     /// The datagrams after the one that the last call returned; `nil` if that call found no others.
     @usableFromInline var ahead: ElementsAhead<Datagram>?
 
     fileprivate init(_ endpoint: UDPEndpoint, _ timeout: Timeout?) {
       self.endpoint = endpoint
       self.timeout = timeout
+    }
+
+    /// Returns the same datagrams until an instant.
+    ///
+    /// ```swift
+    /// for try await answer in endpoint.datagrams.ending(at: .now + .seconds(2)) { … }
+    /// ```
+    ///
+    /// At the instant the loop ends as it does when the endpoint is closed: it throws nothing. Datagrams that the loop has not asked for
+    /// stay for the next call. If the loop has a timeout, it continues to apply to each datagram, and throws `.timedOut`.
+    ///
+    /// - Parameter deadline: The instant. On a reactor with manual time, count from `ManualTime.now`.
+    /// - Returns: The datagrams.
+    public func ending(at deadline: ContinuousClock.Instant) -> Datagrams {
+      var datagrams = self
+      datagrams.end = SequenceEnd(at: deadline, or: end)
+      return datagrams
     }
 
     /// Returns an iterator over the datagrams.
@@ -44,7 +62,7 @@ extension UDPEndpoint {
     ///
     /// *Cancellation* and *ordering* are those of ``UDPEndpoint/receive(timeout:)``.
     ///
-    /// - Returns: The datagram; `nil` when the endpoint is closed.
+    /// - Returns: The datagram; `nil` when the endpoint is closed, or at the instant of ``ending(at:)``.
     /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
     ///   lost.
     @inlinable
@@ -55,15 +73,15 @@ extension UDPEndpoint {
     /// *Cancellation* and *ordering* are those of ``UDPEndpoint/receive(timeout:)``.
     ///
     /// - Parameter actor: The caller's isolation.
-    /// - Returns: The datagram; `nil` when the endpoint is closed.
+    /// - Returns: The datagram; `nil` when the endpoint is closed, or at the instant of ``ending(at:)``.
     /// - Throws: ``SocketError`` with what broke the endpoint; `CancellationError` when the task is cancelled. No datagram is
     ///   lost.
     @inlinable
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Datagram? {
       // The loop calls the endpoint directly, as in `StreamSequence.AsyncIterator`.
-      if let datagram = ahead?.take() { return datagram }
+      if end == .never || !end.hasPassed(on: endpoint.executor), let datagram = ahead?.take() { return datagram }
       ahead = nil
-      guard let received = try await endpoint.receiveNext(timeout) else { return nil }
+      guard let received = try await endpoint.receiveNext(timeout, end) else { return nil }
       ahead = received.ahead
       return received.datagram
     }

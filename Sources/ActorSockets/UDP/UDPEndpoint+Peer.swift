@@ -12,16 +12,17 @@ extension UDPEndpoint {
   ///
   /// - Parameters:
   ///   - endpoint: The peer. Of several addresses of a name, the first that can be reached is used.
-  ///   - timeout: How long the call may take, including the look-up of a name and the wait for earlier sends. 30 seconds by
-  ///     default; `nil` for no limit.
+  ///   - timeout: How long the call may take, including the look-up of a name and the wait for earlier sends; `nil` for 30 seconds,
+  ///     as for all calls that connect.
   /// - Throws: ``SocketError``: `.hostNotFound`, `.resolverFailed`, `.unreachable`, `.familyNotSupported`, `.timedOut`,
   ///   `.closed`; for a unix socket also `.connectionRefused`, `.pathNotFound`, `.notASocket`, `.permissionDenied`;
   ///   `CancellationError` when the task is cancelled.
-  public func connect(to endpoint: Endpoint, timeout: Timeout? = .within(.seconds(30))) async throws {
+  public func connect(to endpoint: Endpoint, timeout: Timeout? = nil) async throws {
+    let timeout = timeout ?? .toConnect
     let place = if let place = claimPlace() { place } else { await requeue() }
     try Task.checkCancellation()
     if let refusal { throw refusal.during("connect") }
-    if let error = timeout?.refusal(toConnectAt: registration.reactor.now, endpoint.address) { throw error }
+    if let error = timeout.refusal(toConnectAt: registration.reactor.now, endpoint.address) { throw error }
     let operation: Operation
     switch try target(endpoint, "connect") {
     case .addresses(let addresses): operation = admitSend(.peer(addresses), timeout)

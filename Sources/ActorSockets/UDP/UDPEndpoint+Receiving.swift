@@ -22,17 +22,42 @@ extension UDPEndpoint {
     return try await receiveOne(begin(upTo: 1, timeout, reportsErrors: true, place))
   }
 
-  /// For a loop, which does not get reported errors. `nil` when the endpoint is closed.
+  /// Receives the next datagram, or returns `nil` if an instant comes first.
+  ///
+  /// ```swift
+  /// let end = ContinuousClock.now + .seconds(2)
+  /// while let datagram = try await endpoint.receive(until: end) { … }
+  /// ```
+  ///
+  /// Once the instant has passed, a call returns `nil` even if datagrams have arrived. So a loop ends even if a sender never stops.
+  ///
+  /// *Cancellation* and *ordering* are those of ``receive(timeout:)``.
+  ///
+  /// - Parameter deadline: The instant. On a reactor with manual time, count from `ManualTime.now`.
+  /// - Returns: The datagram, which may be empty; `nil` if none arrived in time.
+  /// - Throws: The errors of ``receive(timeout:)``, except `.timedOut`.
+  public func receive(until deadline: ContinuousClock.Instant) async throws -> Datagram? {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    let end = SequenceEnd(at: deadline)
+    if try isOver(end, reportsErrors: true) { return nil }
+    if let datagram = try takeNow(reportsErrors: true, place) { return datagram }
+    return try await receiveOne(begin(upTo: 1, nil, reportsErrors: true, place), endingAt: end)
+  }
+
+  /// For a loop, which does not get reported errors. `nil` when the endpoint is closed, or at the loop's end.
   @usableFromInline
-  func receiveNext(_ timeout: Timeout?) async throws -> (datagram: Datagram, ahead: ElementsAhead<Datagram>?)? {
+  func receiveNext(
+    _ timeout: Timeout?, _ end: SequenceEnd
+  ) async throws -> (datagram: Datagram, ahead: ElementsAhead<Datagram>?)? {
     let place = if let place = claimPlace() { place } else { await requeue() }
     do {
-      let datagram =
-        if let datagram = try takeNow(reportsErrors: false, place) {
-          datagram
-        } else {
-          try await receiveOne(begin(upTo: 1, timeout, reportsErrors: false, place))
-        }
+      if end != .never, try isOver(end, reportsErrors: false) { return nil }
+      if let datagram = try takeNow(reportsErrors: false, place) {
+        return (datagram, receives.queue.lookAhead(executor))
+      }
+      let operation = try begin(upTo: 1, timeout, reportsErrors: false, place)
+      if end == .never { return (try await receiveOne(operation), receives.queue.lookAhead(executor)) }
+      guard let datagram = try await receiveOne(operation, endingAt: end) else { return nil }
       return (datagram, receives.queue.lookAhead(executor))
     } catch let error as SocketError where error.code == .closed {
       return nil
@@ -59,6 +84,14 @@ extension UDPEndpoint {
   }
 
   // MARK: At once
+
+  /// Throws what a receive would throw. Datagrams that arrived stay.
+  private func isOver(_ end: SequenceEnd, reportsErrors: Bool) throws -> Bool {
+    guard end.hasPassed(on: executor) else { return false }
+    _ = try mayTake(reportsErrors: reportsErrors)
+    if let refusal { throw refusal.during("receive") }
+    return true
+  }
 
   private func takeNow(reportsErrors: Bool, _ place: Place) throws -> Datagram? {
     guard try mayTake(reportsErrors: reportsErrors) else { return nil }
@@ -135,6 +168,20 @@ extension UDPEndpoint {
       throw SocketError(.closed, operation: "receive")
     }
     return datagram
+  }
+
+  /// Returns `nil` if the end comes first.
+  private func receiveOne(_ operation: Operation, endingAt end: SequenceEnd) async throws -> Datagram? {
+    if operation.outcome != nil { return try await receiveOne(operation) }
+    let deadline = registration.arm(at: end.nanoseconds, tag: DeadlineTag(.receiveEnd, operation.id))
+    defer { if let deadline { registration.disarm(deadline) } }
+    return try await receive(operation).first
+  }
+
+  func endReceive(_ id: UInt64) {
+    guard let operation = receives.queue.remove(id) else { return }
+    finish(operation, .success(.datagrams([])))
+    pumpReceives()
   }
 
   private func cancelReceive(_ id: UInt64) {

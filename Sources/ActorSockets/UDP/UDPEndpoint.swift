@@ -107,12 +107,12 @@ public actor UDPEndpoint: ReactorActor {
   /// - Parameters:
   ///   - endpoint: The peer.
   ///   - configuration: The settings.
-  ///   - timeout: How long the look-up of a name may take; `nil` for no limit.
+  ///   - timeout: The longest time for connecting, including the look-up of a name; `nil` for 30 seconds.
   ///   - reactor: The reactor that runs the endpoint.
   /// - Returns: The connected endpoint.
   /// - Throws: The errors of ``bind(to:configuration:reactor:)`` and ``connect(to:timeout:)``.
   public static func connect(
-    to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = .within(.seconds(30)),
+    to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil,
     reactor: Reactor = .shared
   ) async throws -> UDPEndpoint {
     let local = try bind(
@@ -168,8 +168,13 @@ public actor UDPEndpoint: ReactorActor {
 
   // MARK: Identity and state
 
-  /// A name for logs.
-  public nonisolated var label: String? { identity.withLock { $0.label } }
+  /// The name of the endpoint in logs; `nil` for none.
+  public nonisolated var label: String? {
+    get { identity.withLock { $0.label } }
+    set { identity.withLock { $0.label = newValue } }
+  }
+  /// The port of ``localAddress``; `nil` for a unix socket.
+  public nonisolated var port: UInt16? { localAddress?.port }
   /// The local address: the first of ``localAddresses``; when connected, the address that datagrams are sent from.
   public nonisolated var localAddress: SocketAddress? { identity.withLock { $0.localAddress } }
   /// The address of the connected peer; `nil` if the endpoint is not connected.
@@ -306,6 +311,7 @@ extension UDPEndpoint: EventHandler {
   package func deadlineReached(_ tag: DeadlineTag) {
     switch tag.kind {
     case .receive: expireReceive(tag.id)
+    case .receiveEnd: endReceive(tag.id)
     case .send: expireSend(tag.id)
     case .search: searchIsDue(tag.id)
     case .close:
@@ -328,3 +334,5 @@ extension UDPEndpoint: CustomStringConvertible {
   /// A description in one line, for logs: the number, the label and the addresses.
   public nonisolated var description: String { ObservedConnection(id, identity.withLock { $0 }).description }
 }
+
+extension UDPEndpoint: Hashable, Identifiable {}

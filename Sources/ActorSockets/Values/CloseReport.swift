@@ -1,7 +1,7 @@
 /// How a stream ended.
 public struct CloseReport: Sendable {
   /// Who or what ended the stream.
-  public enum Reason: Sendable {
+  public enum Reason: Sendable, Equatable {
     /// This side closed or aborted it.
     case local
     /// This side closed it after the peer had finished.
@@ -16,6 +16,16 @@ public struct CloseReport: Sendable {
     case peerTooSlow
     /// Something else failed: for example, the stream could not connect, or the reactor was shut down.
     case error(SocketError)
+
+    /// Returns whether both are the same reason; two errors are equal if their codes are.
+    public static func == (left: Reason, right: Reason) -> Bool {
+      switch (left, right) {
+      case (.local, .local), (.remote, .remote), (.reset, .reset), (.timedOut, .timedOut), (.peerTooSlow, .peerTooSlow):
+        true
+      case (.error(let left), .error(let right)): left.code == right.code
+      default: false
+      }
+    }
   }
 
   /// Who or what ended the stream.

@@ -25,7 +25,8 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     /// The peer did not read fast enough, so the connection was aborted: see
     /// ``WriteOverflowAction/abort``.
     public static let peerTooSlow = Code("peerTooSlow")
-    /// A read that was enqueued before this one failed, so this one would have read the wrong bytes. It consumed no bytes.
+    /// A read that was enqueued before this one failed, so this one would have read the wrong bytes. It consumed no bytes. If the read
+    /// that failed was the answer to a question, the stream has ended: see ``ByteStream/ask(_:for:timeout:)``.
     public static let precedingReadFailed = Code("precedingReadFailed")
     /// The stream was upgraded: use the stream that the upgrade returned.
     public static let upgraded = Code("upgraded")
@@ -205,7 +206,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
   /// - Parameter error: An error of any type.
   /// - Returns: Whether a peer caused it; `false` for errors of other types, and for `CancellationError`.
   public static func isCausedByPeer(_ error: any Error) -> Bool {
-    (error as? any ConnectionError)?.isCausedByPeer ?? false
+    (error as? any NetworkError)?.isCausedByPeer ?? false
   }
 
   private mutating func change(_ body: (inout Contents) -> Void) {
@@ -240,13 +241,6 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     }
   }
 }
-
-/// An error of a connection, for a server that counts the errors of its handlers.
-package protocol ConnectionError: Error {
-  var isCausedByPeer: Bool { get }
-}
-
-extension SocketError: ConnectionError {}
 
 extension SocketError.Code {
   fileprivate var sentence: String {

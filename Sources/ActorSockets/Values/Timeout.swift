@@ -106,6 +106,9 @@ public struct Timeout: Sendable {
 }
 
 extension Timeout {
+  /// The time for connecting if the caller says nothing.
+  package static var toConnect: Timeout { .within(.seconds(30)) }
+
   package func end(startingAt time: Int64) -> Int64 { start == .clock ? nanoseconds : instant(time, plus: nanoseconds) }
 
   func hasPassed(at time: @autoclosure () -> Int64) -> Bool { start == .clock && nanoseconds <= time() }

@@ -25,6 +25,15 @@ public enum SocketAddress: Sendable, Hashable {
   /// Whether this is the name of a unix socket.
   public var isUnix: Bool { if case .unix = self { true } else { false } }
 
+  /// The IP address, without the port; `nil` for a unix socket.
+  public var ipAddress: IPAddress? {
+    switch self {
+    case .ipv4(let address, _): .ipv4(address)
+    case .ipv6(let address, _): .ipv6(address)
+    case .unix: nil
+    }
+  }
+
   /// Whether the IP address is a loopback address. A unix socket has no IP address, so the value is false for it.
   public var isLoopback: Bool { matches(\.isLoopback, \.isLoopback) }
   /// Whether the IP address is a multicast group. The value is false for a unix socket.

@@ -19,13 +19,15 @@ import Testing
   enum Refused: String, CaseIterable, CustomTestStringConvertible {
     case read, exactly, nothing, until, integer, peek, look, lookWithState, readInto, chunks, lines, messages, batches
     case write, writeNothing, span, sequence, pieces, text, message, sendFile
-    case flushSent, flushAcknowledged, peerFinished, closed, enqueuedRead, pipe, relay
+    case flushSent, flushAcknowledged, peerFinished, closed, enqueuedRead, pipe, relay, ask, sequenceEnd
 
     var testDescription: String { rawValue }
 
     func run(on stream: some ByteStream, _ peer: some ByteStream) async throws {
       switch self {
       case .read: _ = try await stream.read()
+      case .ask: _ = try await stream.ask([1], for: .exactly(1))
+      case .sequenceEnd: for try await _ in stream.chunks.ending(at: .now + .seconds(100)) { break }
       case .exactly: _ = try await stream.read(exactly: 5)
       case .nothing: _ = try await stream.read(exactly: 0)
       case .until: _ = try await stream.read(until: "e")

@@ -370,4 +370,13 @@ import Testing
     await #expect(throws: (any Error).self) { while true { try await pair.server.write([1]) } }
     await pair.server.abort()
   }
+
+  @Test func `Reasons can be compared`() {
+    let (timedOut, closed) = (SocketError(.timedOut, operation: "read"), SocketError(.closed, operation: "read"))
+    let reasons: [CloseReport.Reason] = [
+      .local, .remote, .reset, .timedOut, .peerTooSlow, .error(timedOut), .error(closed),
+    ]
+    for (index, reason) in reasons.enumerated() { #expect(reasons.firstIndex(of: reason) == index) }
+    #expect(CloseReport.Reason.error(closed) == .error(SocketError(.closed, operation: "write")))
+  }
 }

@@ -161,4 +161,21 @@ import Testing
     #expect(try await pair.client.read(exactly: 5) == Array("12345".utf8))
     #expect(late.all == [])
   }
+
+  @Test(arguments: Transport.allCases)
+  func `Integers and enqueued messages arrive as their reads expect them`(transport: Transport) async throws {
+    let pair = try await transport.pair()
+    try await pair.client.writeInteger(0x0102_0304 as UInt32)
+    try await pair.client.writeInteger(-2 as Int16, endianness: .little)
+    try await pair.client.writeInteger(Int64.min + 1)
+    #expect(try await pair.server.read(exactly: 4) == [1, 2, 3, 4])
+    #expect(try await pair.server.readInteger(as: Int16.self, endianness: .little) == -2)
+    #expect(try await pair.server.readInteger(as: Int64.self) == Int64.min + 1)
+    for prefix in LengthPrefix.allForms {
+      let handle = try pair.client.enqueueWrite(message: pattern(100), lengthPrefix: prefix)
+      #expect(try await pair.server.read(.message(lengthPrefix: prefix)) == pattern(100))
+      try await handle.value
+    }
+    expectErrorNow(.invalidArgument) { _ = try pair.client.enqueueWrite(message: pattern(256), lengthPrefix: .uint8) }
+  }
 }

@@ -125,9 +125,13 @@ import Testing
       let listener = listener(backlog: 1, on: time.reactor)
       _ = try await listener.connect(from: address(1))
       let late = Task.immediate { _ = try await listener.connect(from: address(2)) }
-      let cancelled = Task.immediate { _ = try await listener.connect(from: address(3), timeout: nil) }
-      let patient = Task.immediate { try await listener.connect(from: address(4), timeout: nil) }
-      let refused = Task.immediate { _ = try await listener.connect(from: address(5), timeout: nil) }
+      let cancelled = Task.immediate {
+        _ = try await listener.connect(from: address(3), timeout: .within(.seconds(Int.max)))
+      }
+      let patient = Task.immediate { try await listener.connect(from: address(4), timeout: .within(.seconds(Int.max))) }
+      let refused = Task.immediate {
+        _ = try await listener.connect(from: address(5), timeout: .within(.seconds(Int.max)))
+      }
       await time.advance(by: .seconds(30))
       let error = await expectError(.timedOut) { try await late.value }
       #expect("\(error)" == "connect 127.0.0.1:7: timed out after 30 s")
@@ -327,7 +331,7 @@ import Testing
       var clients = [try await listener.connect()]
       await isServed.wait()
       for _ in 0..<2 { clients.append(try await listener.connect()) }
-      let waiting = Task.immediate { try await listener.connect(timeout: nil) }
+      let waiting = Task.immediate { try await listener.connect(timeout: .within(.seconds(Int.max))) }
       serving.cancel()
       await expectError(.closed) { _ = try await listener.accept() }
       for client in clients {

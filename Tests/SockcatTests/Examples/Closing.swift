@@ -27,3 +27,11 @@ func ending(of connection: some ByteStream) async throws -> String {
   case .error(let error): return "failed: \(error)" + lost
   }
 }
+
+/// Asks a server one question on a connection of its own.
+func askOnce(_ question: String, at server: Endpoint) async throws -> String? {
+  try await TCPConnection.withConnection(to: server, timeout: .within(.seconds(5))) { connection in
+    try await connection.write(utf8: question + "\n")
+    return try await connection.read(.line(), timeout: .seconds(10))
+  }
+}

@@ -7,13 +7,13 @@ func follow(_ feed: Endpoint, _ handle: @Sendable (String) async -> Void) async 
   configuration.retry?.maximumTries = .max
   configuration.connectTimeout = .seconds(86_400)
   while true {
-    let connection = try await TCPConnection.connect(to: feed, configuration: configuration)
     do {
-      for try await line in connection.lines(timeout: .seconds(90)) { await handle(line) }
-    } catch let error as SocketError where error.isCausedByPeer {
-      // The feed was reset, or was silent for too long.
+      try await TCPConnection.withConnection(to: feed, configuration: configuration) { connection in
+        for try await line in connection.lines(timeout: .seconds(90)) { await handle(line) }
+      }
+    } catch let error as any NetworkError where error.isRetryable {
+      // Connecting failed, or the feed was reset or silent for too long. Other errors end the loop.
     }
-    await connection.close()
     // The delays of a retry end when a connection is made. So a server that closes each one at once needs a pause, too.
     try await Task.sleep(for: .milliseconds(.random(in: 500...1_500)))
   }
@@ -43,10 +43,8 @@ actor ConnectionPool<Connection: ByteStream> {
     if let connection = takeIdle() {
       do {
         return try await run(exchange, on: connection)
-      } catch let error as SocketError
-        where isRepeatable && [.connectionReset, .endOfStream].contains(error.code)
-      {
-        // The server has closed the idle connection, perhaps while the request was on its way. A new one is made below.
+      } catch let error as any NetworkError where isRepeatable && error.isRetryable && !error.isTimeout {
+        // The connection failed, most likely because the server closed it while it was idle. A new one is made below.
       }
     }
     return try await run(exchange, on: connect())

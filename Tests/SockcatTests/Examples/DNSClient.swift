@@ -13,22 +13,19 @@ func lookUp(
 ) async throws -> [IPv4Address] {
   let question = try DNSQuestion(name: name, id: .random(in: 0 ... .max))
   // A connected endpoint receives only from its server, and fails at once if no program receives there.
-  let endpoint = try await UDPEndpoint.connect(to: server)
-  var wait = patience
-  for _ in 1...3 {
-    try await endpoint.send(question.bytes)
-    let end = ContinuousClock.now + wait
-    do {
-      while true {
-        let datagram = try await endpoint.receive(timeout: .until(end))
+  return try await UDPEndpoint.withEndpoint(connectedTo: server) { endpoint in
+    var wait = patience
+    for _ in 1...3 {
+      try await endpoint.send(question.bytes)
+      let end = ContinuousClock.now + wait
+      while let datagram = try await endpoint.receive(until: end) {
         // A datagram that does not answer this question neither ends the wait nor prolongs it.
         if let answer = DNSAnswer(datagram.bytes, to: question) { return try answer.addresses() }
       }
-    } catch let error as SocketError where error.code == .timedOut {
       wait *= 2
     }
+    throw DNSError.noAnswer
   }
-  throw DNSError.noAnswer
 }
 
 /// Why a look-up fails.

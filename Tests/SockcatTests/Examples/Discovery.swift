@@ -14,19 +14,13 @@ func answerQuestions(to group: IPAddress, port: UInt16, on interface: InterfaceS
 
 /// Asks all members of a group, and returns the answers that arrive within a second.
 func askGroup(_ group: IPAddress, port: UInt16, on interface: InterfaceSelector) async throws -> [Datagram] {
-  let endpoint = try UDPEndpoint.bind()
-  try await endpoint.setMulticastInterface(interface)
-  try await endpoint.send(Array("who is there?".utf8), to: group.socketAddress(port: port))
-  let deadline = Timeout.until(.now + .seconds(1))
-  var answers: [Datagram] = []
-  // Anyone can answer, and more than once. Without a limit, the answers could take any amount of memory.
-  while answers.count < 1_000 {
-    do {
-      answers.append(try await endpoint.receive(timeout: deadline))
-    } catch let error as SocketError where error.code == .timedOut {
-      break
-    }
+  try await UDPEndpoint.withEndpoint { endpoint in
+    try await endpoint.setMulticastInterface(interface)
+    try await endpoint.send(Array("who is there?".utf8), to: group.socketAddress(port: port))
+    let end = ContinuousClock.now + .seconds(1)
+    var answers: [Datagram] = []
+    // Anyone can answer, and more than once. Without a limit, the answers could take any amount of memory.
+    for try await answer in endpoint.datagrams.ending(at: end).prefix(1_000) { answers.append(answer) }
+    return answers
   }
-  await endpoint.close()
-  return answers
 }

@@ -74,18 +74,15 @@ func answerDiscovery(on endpoint: UDPEndpoint, as name: String) async throws {
 func discover(port: UInt16) async throws -> [SocketAddress: String] {
   var configuration = UDPEndpoint.Configuration()
   configuration.broadcast = true
-  let endpoint = try UDPEndpoint.bind(configuration: configuration)
-  try await endpoint.send(Array("who is there?".utf8), to: .ipv4(.broadcast, port: port))
-  let end = ContinuousClock.now + .seconds(2)
-  var found: [SocketAddress: String] = [:]
-  do {
-    while found.count < 100 {
-      let answer = try await endpoint.receive(timeout: .until(end))
+  return try await UDPEndpoint.withEndpoint(configuration: configuration) { endpoint in
+    try await endpoint.send(Array("who is there?".utf8), to: .ipv4(.broadcast, port: port))
+    let end = ContinuousClock.now + .seconds(2)
+    var found: [SocketAddress: String] = [:]
+    while found.count < 100, let answer = try await endpoint.receive(until: end) {
       if let sender = answer.remoteAddress { found[sender] = String(decoding: answer.bytes, as: UTF8.self) }
     }
-  } catch let error as SocketError where error.code == .timedOut {}
-  await endpoint.close()
-  return found
+    return found
+  }
 }
 
 /// Reads a picture. As long as bytes arrive, it gets five more seconds, but at most a minute in total.

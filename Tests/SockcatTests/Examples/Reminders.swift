@@ -7,7 +7,7 @@ func ask(_ question: String, on connection: some ByteStream) async throws -> [UI
     try await connection.write(utf8: question)
     do {
       return try await connection.read(until: .lf, timeout: Timeout(limit))
-    } catch let error as SocketError where error.code == .timedOut {
+    } catch SocketError.Code.timedOut {
       limit *= 2
     }
   }

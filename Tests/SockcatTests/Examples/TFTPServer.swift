@@ -48,18 +48,14 @@ struct TFTPServer {
   /// Sends a block until it is acknowledged. Ignores acknowledgements of earlier blocks.
   private func send(_ block: ArraySlice<UInt8>, number: UInt16, on endpoint: UDPEndpoint) async throws {
     let digits = [UInt8(number >> 8), UInt8(number & 0xFF)]
-    for attempt in 1...attempts {
+    for _ in 1...attempts {
       try await endpoint.send([0, 3] + digits + block)
       let end = ContinuousClock.now + patience
-      do {
-        while true {
-          let answer = try await endpoint.receive(timeout: .until(end)).bytes
-          if answer.starts(with: [0, 4] + digits) { return }
-          if answer.starts(with: [0, 5]) { throw CancellationError() }
-        }
-      } catch let error as SocketError where error.code == .timedOut {
-        if attempt == attempts { throw error }
+      while let answer = try await endpoint.receive(until: end)?.bytes {
+        if answer.starts(with: [0, 4] + digits) { return }
+        if answer.starts(with: [0, 5]) { throw CancellationError() }
       }
     }
+    throw SocketError(.timedOut, operation: "send", detail: "block \(number) was not acknowledged")
   }
 }

@@ -21,7 +21,7 @@ func readBody(_ length: Int, from connection: some ByteStream) async throws -> [
 func lineThatHasArrived(on connection: some ByteStream) async throws -> String? {
   do {
     return try await connection.read(.line(), timeout: .zero)
-  } catch let error as SocketError where error.code == .timedOut {
+  } catch SocketError.Code.timedOut {
     return nil
   }
 }
