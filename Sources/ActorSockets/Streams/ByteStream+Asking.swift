@@ -17,8 +17,8 @@ extension ByteStream {
   /// answer fails or is cancelled. If no byte of the question was sent, the question is withdrawn, and other questions are not affected.
   /// An error in the conversion of an answer that has arrived as a whole, such as `.invalidUTF8`, does not end the stream.
   ///
-  /// *Cancellation* withdraws the question if no byte of it was sent. Otherwise the call throws, and the stream reads and discards the answer
-  /// when it arrives. The timeout still applies to that answer: if it expires, the stream ends.
+  /// *Cancellation* withdraws the question if no byte of it was sent. Otherwise the call throws, and the stream reads and discards the
+  /// answer when it arrives. The timeout still applies to that answer: if it expires, the stream ends.
   ///
   /// *Ordering*: the question takes its place among the writes, and the answer among the reads, at the call.
   ///

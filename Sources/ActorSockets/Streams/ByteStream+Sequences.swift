@@ -131,8 +131,8 @@ public struct StreamSequence<Element: Sendable>: AsyncSequence, Sendable {
   /// ```
   ///
   /// At the instant the loop ends as it does at the end of the stream: it throws nothing. A line or message that has arrived in part, or
-  /// that the loop has not asked for, stays in the stream for the next read, also one that was enqueued meanwhile. If the sequence has a timeout, it continues to apply to each element, and
-  /// throws `.timedOut`.
+  /// that the loop has not asked for, stays in the stream for the next read, also one that was enqueued meanwhile. If the sequence has a
+  /// timeout, it continues to apply to each element, and throws `.timedOut`.
   ///
   /// - Parameter deadline: The instant. On a reactor with manual time, count from `ManualTime.now`.
   /// - Returns: The sequence.

@@ -36,8 +36,8 @@ extension ByteStream {
   /// When the closure returns, the stream is closed as by ``close()``, and the call waits for it. When the closure throws, the stream is
   /// aborted. The closure runs in the isolation of the caller.
   ///
-  /// *Cancellation*: operations of the closure throw `CancellationError`. If the task is cancelled before the stream has closed, even if the
-  /// closure returned a value, the stream is aborted, and bytes that were not sent are dropped. The value is returned nevertheless.
+  /// *Cancellation*: operations of the closure throw `CancellationError`. If the task is cancelled before the stream has closed, even if
+  /// the closure returned a value, the stream is aborted, and bytes that were not sent are dropped. The value is returned nevertheless.
   ///
   /// - Parameter body: The closure to run.
   /// - Returns: The closure's result, after the stream has ended.

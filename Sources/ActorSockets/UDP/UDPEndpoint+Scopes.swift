@@ -3,11 +3,11 @@ public import EpollReactor
 extension UDPEndpoint {
   /// Calls a closure, and closes the endpoint when the closure has ended.
   ///
-  /// When the closure returns, the endpoint is closed as by ``closeAfterPendingSends(within:)``, and the call waits for it, 30 seconds at most. When the
-  /// closure throws, the endpoint is closed at once. The closure runs in the isolation of the caller.
+  /// When the closure returns, the endpoint is closed as by ``closeAfterPendingSends(within:)``, and the call waits for it, 30 seconds at
+  /// most. When the closure throws, the endpoint is closed at once. The closure runs in the isolation of the caller.
   ///
-  /// *Cancellation*: calls of the closure throw `CancellationError`. If the task is cancelled before the pending sends are done, even if the
-  /// closure returned a value, the endpoint is closed at once. The value is returned nevertheless.
+  /// *Cancellation*: calls of the closure throw `CancellationError`. If the task is cancelled before the pending sends are done, even if
+  /// the closure returned a value, the endpoint is closed at once. The value is returned nevertheless.
   ///
   /// - Parameter body: The closure to run.
   /// - Returns: The closure's result, after the endpoint is closed.
