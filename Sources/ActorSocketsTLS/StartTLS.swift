@@ -58,6 +58,8 @@ extension TLSConnection {
   /// - Returns: The connection, after the handshake.
   /// - Throws: ``TLSError`` if the handshake fails; ``SocketError`` with `.timedOut` if the time is over, and as
   ///   ``TCPConnection/connect(to:configuration:timeout:reactor:)``; `CancellationError`.
+  @_optimize(none)
+  // An optimised build would not return to the caller's isolation: see Docs/Toolchain.md.
   public static func connect(
     to endpoint: Endpoint, context: TLSContext, serverName: String? = nil,
     configuration: TCPConnection.Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared

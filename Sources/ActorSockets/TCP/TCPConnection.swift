@@ -136,6 +136,8 @@ public actor TCPConnection: ByteStream {
   ///   `.proxyFailed`, `.proxyAuthenticationFailed` and `.proxyRefused`; `.interfaceNotFound` if this machine does not have the source's
   ///   interface or the device, and others. If several addresses were tried, its description names each address and its failure, and
   ///   ``SocketError/causes`` holds the errors. An error that ``Configuration/prepare`` throws is thrown unchanged.
+  @_optimize(none)
+  // An optimised build would not return to the caller's isolation: see Docs/Toolchain.md.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TCPConnection {

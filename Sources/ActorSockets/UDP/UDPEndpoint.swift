@@ -111,6 +111,8 @@ public actor UDPEndpoint: ReactorActor {
   ///   - reactor: The reactor that runs the endpoint.
   /// - Returns: The connected endpoint.
   /// - Throws: The errors of ``bind(to:configuration:reactor:)`` and ``connect(to:timeout:)``.
+  @_optimize(none)
+  // An optimised build would not return to the caller's isolation: see Docs/Toolchain.md.
   public static func connect(
     to endpoint: Endpoint, configuration: Configuration = .init(), timeout: Timeout? = nil,
     reactor: Reactor = .shared

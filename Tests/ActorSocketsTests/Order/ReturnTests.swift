@@ -17,6 +17,10 @@ import Testing
     }
   }
 
+  @Test func `Scopes and questions return to the actor that used them`() async throws {
+    try await within("the calls return") { try await Caller().useScopes() }
+  }
+
   @Test func `Listening and connecting return to the actor that did it`() async throws {
     try await within("the calls return") { try await Caller().listenAndConnect() }
   }
@@ -99,6 +103,8 @@ private actor Caller: ReactorActor {
     #expect(try await server.read() == Array("o".utf8))
     #expect(try await server.read() == nil)
     here("the end")
+    await server.closeAfter { here("the body of a scope") }
+    here("a scope")
     await server.close()
     here("close")
     _ = try await server.closed
@@ -126,8 +132,43 @@ private actor Caller: ReactorActor {
       here("next datagram")
       if datagram.bytes == [4] { break }
     }
+    #expect(try await endpoint.receive(until: .now - .seconds(1)) == nil)
+    here("receive until an instant")
+    for try await _ in endpoint.datagrams.ending(at: .now - .seconds(1)) {}
+    here("a loop until an instant")
+    let peer = Endpoint.address(.ipv4(.loopback, port: 9))
+    let other = try await UDPEndpoint.connect(to: peer)
+    here("connect of a new endpoint")
+    try await UDPEndpoint.withEndpoint(connectedTo: peer) { _ in here("the body of a scope") }
+    here("a scope")
+    await other.close()
     await endpoint.close()
     here("close")
+  }
+
+  func useScopes() async throws {
+    let address = try await TCPListener.withListener(boundTo: .host("127.0.0.1", port: 0)) { listener in
+      let target = Endpoint.address(listener.localAddresses[0])
+      let answering = Task {
+        let connection = try await listener.accept()
+        for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+        await connection.close()
+      }
+      try await TCPConnection.withConnection(to: target) { connection in
+        here("the beginning of a scope")
+        let first = try await connection.ask(utf8: "a\n", for: .line())
+        here("ask")
+        let second = try await connection.enqueueAsk(utf8: "b\n", for: .line()).value
+        #expect(first == "a" && second == "b")
+        here("an enqueued question")
+      }
+      here("the scope of a connection")
+      try await answering.value
+      return target
+    }
+    here("the scope of a listener")
+    await #expect(throws: (any Error).self) { try await TCPConnection.withConnection(to: address) { _ in } }
+    here("the scope of a connection that failed")
   }
 
   func listenAndConnect() async throws {
@@ -139,6 +180,7 @@ private actor Caller: ReactorActor {
     await client.abort()
     await server.abort()
     let next = try await TCPConnection.connect(to: .address(listener.localAddresses[0]))
+    here("connect")
     for try await connection in listener.connections {
       here("the next connection")
       await connection.abort()
