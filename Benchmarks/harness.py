@@ -2,7 +2,6 @@
 
 import ctypes
 import datetime
-import itertools
 import json
 import os
 import platform
@@ -58,10 +57,6 @@ class Effort:
         """The load generator's options."""
         return {"warmup": self.warmup, "seconds": self.seconds}
 
-    def goes_on(self, costs):
-        """Whether a case needs one more round. `costs` are those of its yardstick in the rounds so far."""
-        return len(costs) < self.rounds or len(costs) < self.most_rounds and not is_steady(costs)
-
     @property
     def most_rounds(self):
         return self.rounds if self.is_quick else 3 * self.rounds
@@ -82,16 +77,18 @@ def rounds_of(effort, results, cost_of):
     `results` has the results of each case by server, the yardstick first, and is filled meanwhile. `cost_of` gives the cost that counts.
     """
 
-    def costs(case):
-        yardstick = next(iter(results[case].values()))
-        return [result[cost_of(case)] for result in yardstick if "failure" not in result]
+    def is_settled(case):
+        """Whether further rounds are of no use. A yardstick that failed, or that is not among the servers, has no costs."""
+        yardstick = next(iter(results[case].values()), [])
+        costs = [result[cost_of(case)] for result in yardstick if "failure" not in result]
+        return not costs or is_steady(costs)
 
-    for number in itertools.count(1):
-        due = [case for case in results if number <= effort.rounds or effort.goes_on(costs(case))]
-        if not due or number > effort.most_rounds:
+    for number in range(1, effort.most_rounds + 1):
+        due = [case for case in results if number <= effort.rounds or not is_settled(case)]
+        if not due:
             break
         yield number, due
-    unsteady = [case for case in results if not (costs(case) and is_steady(costs(case)))]
+    unsteady = [case for case in results if not is_settled(case)]
     if unsteady and not effort.is_quick:
         print(f"\nNot to be published, because the yardstick's rounds differ by more than a quarter: {', '.join(unsteady)}")
 

@@ -41,7 +41,7 @@ struct Exchange {
     return tells ? .tell : .nothing
   }
 
-  /// If a part was sent before the question failed, the stream has broken, and the read says how it ends.
+  /// If a part was sent before the question failed, the stream has failed, and the caller gets the outcome of the read.
   mutating func questionFailed(isAsked: Bool) -> Action {
     guard phase == .open, !isAsked else { return .nothing }
     phase = .ended
