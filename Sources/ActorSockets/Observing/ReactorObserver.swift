@@ -69,14 +69,14 @@ public protocol ReactorObserver: Sendable {
   ///   - error: The error that the operations throw.
   func handshakeFailed(_ connection: ObservedConnection, _ error: any Error)
 
-  /// Called when the handler of an accepted connection has thrown an error.
+  /// Called when the handler of an accepted connection, or of a datagram, has thrown an error.
   ///
-  /// The connection is aborted, unless it has ended already; so this call may come before or after ``closed(_:_:)``. It is not made for
+  /// A connection is aborted, unless it has ended already; so this call may come before or after ``closed(_:_:)``. It is not made for
   /// failed handshakes, nor for handlers that were cancelled because a drain was over. The observer that is set at that time receives the
   /// call.
   ///
   /// - Parameters:
-  ///   - connection: The connection.
+  ///   - connection: The connection, or the endpoint that received the datagram.
   ///   - error: The error that the handler has thrown.
   func handlerFailed(_ connection: ObservedConnection, _ error: any Error)
 

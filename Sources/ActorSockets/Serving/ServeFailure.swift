@@ -33,8 +33,13 @@ public struct ServeFailure: Sendable, CustomStringConvertible {
 
   /// Prints the failure in one line on standard error, unless a peer caused it, or the shutdown of the reactor. A line is dropped if 100
   /// lines wait already. This is what happens without ``ServeOptions/onFailure``.
-  public func printUnlessExpected() {
-    if isCausedByPeer || (error as? SocketError)?.code == .reactorShutDown { return }
-    StandardError.write(line: description)
+  public func printUnlessExpected() { StandardError.write(description, of: error) }
+}
+
+extension StandardError {
+  /// Writes a line about an error, unless a peer caused it, or the shutdown of the reactor.
+  static func write(_ failure: @autoclosure () -> String, of error: any Error) {
+    if SocketError.isCausedByPeer(error) || (error as? SocketError)?.code == .reactorShutDown { return }
+    write(line: failure())
   }
 }

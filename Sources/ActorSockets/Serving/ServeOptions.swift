@@ -65,11 +65,14 @@ public enum HandlerExecutor: Sendable {
   /// known, except behind a load balancer (``TCPListener/Configuration/proxyProtocol``), whose header may not have arrived.
   case chosen(by: @Sendable (any ByteStream) -> (any TaskExecutor)?)
 
+  /// The executor of the pool for handlers of the current task. The workers have a high priority, so a task of low priority does not use
+  /// them.
+  static var workers: (any TaskExecutor)? { Task.currentPriority < .medium ? nil : WorkerPool.shared }
+
   func choice() -> @Sendable (any ByteStream) -> (any TaskExecutor)? {
     switch self {
     case .pool:
-      // The workers have a high priority, so a task of low priority does not use them.
-      let workers: (any TaskExecutor)? = Task.currentPriority < .medium ? nil : WorkerPool.shared
+      let workers = Self.workers
       return { _ in workers }
     case .reactor: return { $0.executor.reactor }
     case .chosen(let choose): return choose

@@ -5,17 +5,12 @@ package struct ServeTask {
   /// Connections are handed to them in turn; empty to use the listener's own.
   private let reactors: [Reactor]
   private var nextReactor = 0
-  private let signals: SignalSubscription?
-  private(set) var signalsSeen = 0
-  /// The end of the drain.
-  var deadline: DeadlineKey?
-  /// The accepting loop, which waits for room or for the end of the drain.
-  var waiter: Suspension?
+  var stop: ServeStop
 
-  init(_ options: ServeOptions, _ reactors: [Reactor], _ signals: SignalSubscription?) {
+  init(_ options: ServeOptions, _ reactors: [Reactor], _ stop: ServeStop) {
     self.options = options
     self.reactors = reactors
-    self.signals = signals
+    self.stop = stop
   }
 
   /// Returns `nil` for the listener's own.
@@ -24,11 +19,4 @@ package struct ServeTask {
     defer { nextReactor = (nextReactor + 1) % reactors.count }
     return reactors[nextReactor]
   }
-
-  mutating func signalArrived() -> Drain {
-    signalsSeen += 1
-    return signalsSeen == 1 ? options.drain : .immediately
-  }
-
-  func end() { signals?.cancel() }
 }

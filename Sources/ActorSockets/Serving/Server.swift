@@ -1,13 +1,5 @@
 // The state and the decisions of `serve`, for any kind of listener. It calls no kernel, reads no clock and never suspends.
-// `ServingListener` acts on it.
-//
-//            started            drained                  the time is over
-//    idle ────────────▶ serving ────────▶ draining ─────────────────────────▶ over
-//     │ ▲                                    │ all handlers have ended         │
-//     │ └────────────────────────────────────┴────────────── ended ────────────┘
-//     │ drained
-//     ▼
-//    drained early: the next `serve` returns at once
+// `ServingListener` acts on it. `ServePhase` says how it stops.
 //
 // A connection:
 //
@@ -31,25 +23,8 @@ internal import EpollReactor
 package import SocketSystem
 
 package struct Server<Connection> {
-  private enum Phase {
-    case idle
-    case drainedEarly
-    case serving
-    case draining(Draining)
-    /// The drain is over, which ended these idle reads.
-    case over(Drain.IdleReads)
-  }
-
-  private struct Draining {
-    var idleReads: Drain.IdleReads
-    var end: Int64
-    /// For each socket, the number of connections that have waited to be accepted since before the drain began.
-    var backlog: [Int]
-
-    var hasBacklog: Bool { backlog.contains { $0 > 0 } }
-  }
-
-  private var phase = Phase.idle
+  /// The backlog is, for each socket, the number of connections that have waited to be accepted since before the drain began.
+  private var phase = ServePhase<[Int]>()
   private(set) var report = ServeReport()
   private var limit = 1
   /// The descriptors that connections may have: see `DescriptorReserve`.
@@ -64,75 +39,35 @@ package struct Server<Connection> {
 
   // MARK: Beginning and ending
 
-  var isServing: Bool {
-    switch phase {
-    case .idle, .drainedEarly: false
-    case .serving, .draining, .over: true
-    }
-  }
-
-  var isDrainedEarly: Bool {
-    if case .drainedEarly = phase { true } else { false }
-  }
-
-  package var isDraining: Bool {
-    switch phase {
-    case .idle, .drainedEarly, .serving: false
-    case .draining, .over: true
-    }
-  }
-
+  var isServing: Bool { phase.isServing }
+  var isDrainedEarly: Bool { phase.isDrainedEarly }
+  package var isDraining: Bool { phase.isDraining }
+  /// Which idle reads end; `nil` if the server does not drain.
+  var idleReads: Drain.IdleReads? { phase.idleReads }
   /// Whether a drain still has to accept connections that waited when it began.
-  var hasBacklog: Bool {
-    if case .draining(let draining) = phase { draining.hasBacklog } else { false }
-  }
+  var hasBacklog: Bool { phase.backlog?.contains { $0 > 0 } ?? false }
 
   mutating func started(_ limits: ServeLimits, descriptors: Int) {
-    assert(!isServing, "a listener is served once at a time")
     self = Server()
-    phase = .serving
+    phase.started()
     limit = limits.connections
     self.descriptors = descriptors
     peers = PeerCounts(limit: limits.connectionsPerPeer)
   }
 
-  /// A second drain only tightens the first one: the earliest end counts, and the drain that ends most idle reads. Returns when the drain
-  /// is over; `nil` if it is over now, or if no call of `serve` runs.
+  /// See `ServePhase.drained`.
   mutating func drained(_ drain: Drain, at now: Int64, waiting: () -> [Int]) -> Int64? {
-    let end = instant(now, plus: drain.nanoseconds)
-    var draining: Draining
-    switch phase {
-    case .idle:
-      phase = .drainedEarly
-      return nil
-    case .drainedEarly, .over: return nil
-    case .serving:
-      draining = Draining(idleReads: drain.idleReads, end: end, backlog: end > now ? waiting() : [])
-    case .draining(let earlier):
-      draining = earlier
-      draining.idleReads = max(earlier.idleReads, drain.idleReads)
-      draining.end = min(earlier.end, end)
-    }
-    phase = .draining(draining)
-    if draining.end > now { return draining.end }
-    drainIsOver()
-    return nil
+    phase.drained(drain, at: now, waiting: waiting)
   }
 
-  mutating func drainIsOver() {
-    if isServing { phase = .over(idleReads ?? .wait) }
-  }
+  mutating func drainIsOver() { phase.drainIsOver() }
 
   /// The listener was closed, or broke, so nothing waits to be accepted any more.
-  mutating func listeningEnded() {
-    guard case .draining(var draining) = phase else { return }
-    draining.backlog = []
-    phase = .draining(draining)
-  }
+  mutating func listeningEnded() { phase.changeBacklog { $0 = [] } }
 
   mutating func ended() {
     assert(active.isEmpty, "a server ended with connections that are not counted")
-    phase = .idle
+    phase.ended()
   }
 
   // MARK: What to do next
@@ -156,8 +91,7 @@ package struct Server<Connection> {
 
   /// After `step` was `stop`: whether the loop still has to wait for connections.
   var hasConnections: Bool {
-    if case .over = phase { return false }
-    return !active.isEmpty || closing > 0 || lingering.count > 0
+    !phase.isOver && (!active.isEmpty || closing > 0 || lingering.count > 0)
   }
 
   private var counted: Int { active.count + closing + (isAccepting ? 1 : 0) }
@@ -169,18 +103,13 @@ package struct Server<Connection> {
 
   /// `index` is that of the listener's socket.
   package func mayTakeConnection(of index: Int) -> Bool {
-    switch phase {
-    case .idle, .drainedEarly, .serving: true
-    case .draining(let draining): draining.backlog.indices.contains(index) && draining.backlog[index] > 0
-    case .over: false
-    }
+    if let backlog = phase.backlog { return backlog.indices.contains(index) && backlog[index] > 0 }
+    return !phase.isOver
   }
 
   /// Also for a connection that was refused, or that its peer aborted before.
   package mutating func tookConnection(of index: Int) {
-    guard case .draining(var draining) = phase, draining.backlog.indices.contains(index) else { return }
-    draining.backlog[index] -= 1
-    phase = .draining(draining)
+    phase.changeBacklog { if $0.indices.contains(index) { $0[index] -= 1 } }
   }
 
   package func hasRoom(for peer: SocketAddress?) -> Bool { peers.hasRoom(for: peer) }
@@ -201,14 +130,6 @@ package struct Server<Connection> {
   }
 
   mutating func acceptFailed() { isAccepting = false }
-
-  var idleReads: Drain.IdleReads? {
-    switch phase {
-    case .idle, .drainedEarly, .serving: nil
-    case .draining(let draining): draining.idleReads
-    case .over(let idleReads): idleReads
-    }
-  }
 
   // MARK: The ends of connections
 

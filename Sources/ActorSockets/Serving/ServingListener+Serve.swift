@@ -14,7 +14,8 @@ extension ServingListener {
     if server.isDrainedEarly { return ServeReport() }
     let reactors =
       options.reactors > 1 && sharesReactors ? [executor.reactor] + (try newReactors(options.reactors - 1)) : []
-    serveTask = ServeTask(options, reactors, try takeOver(options.stopSignals))
+    let signals = try takeOver(options.stopSignals) { $0.stopSignalArrived() }
+    serveTask = ServeTask(options, reactors, ServeStop(options.drain, signals))
     server.started(options.limits, descriptors: DescriptorReserve.refresh().connections)
     let executor = options.executor.choice()
     // A separate task, so that cancelling the caller does not cancel the handlers.
@@ -27,7 +28,7 @@ extension ServingListener {
   }
 
   package func stopServing(within duration: Duration, _ idleReads: Drain.IdleReads?, _ place: Place) {
-    let drain = serveTask?.options.drain ?? .immediately
+    let drain = serveTask?.stop.drain ?? .immediately
     beginDrain(drain.with(duration, idleReads: idleReads))
   }
 
@@ -53,20 +54,8 @@ extension ServingListener {
     }
   }
 
-  private func takeOver(_ signals: Set<ProcessSignal>) throws(SocketError) -> SignalSubscription? {
-    if signals.isEmpty { return nil }
-    do {
-      // It ends with the second signal, also if this reactor is blocked.
-      return try SignalHub.shared.subscribe(to: signals, endingAfter: 2) { [weak self] _ in
-        self?.submit { $0.stopSignalArrived() }
-      }
-    } catch {
-      throw SocketError(error, operation: "serve")
-    }
-  }
-
   private func stopSignalArrived() {
-    if let drain = serveTask?.signalArrived() { beginDrain(drain) }
+    if let drain = serveTask?.stop.signalArrived() { beginDrain(drain) }
   }
 
   private func serveTree(
@@ -100,7 +89,7 @@ extension ServingListener {
         }
       } catch {
         failure = error
-        if let drain = serveTask?.options.drain { beginDrain(drain) }
+        if let drain = serveTask?.stop.drain { beginDrain(drain) }
       }
       while server.hasConnections { await nextChange(claimPlaceNow()).suspend() }
       group.cancelAll()
@@ -112,9 +101,7 @@ extension ServingListener {
 
   private func endServing() {
     server.ended()
-    guard let task = serveTask.take() else { return }
-    task.end()
-    if let deadline = task.deadline { registration.disarm(deadline) }
+    if var task = serveTask.take() { task.stop.end(registration) }
   }
 
   private func nextToServe() async throws -> Connection? {
@@ -240,14 +227,11 @@ extension ServingListener {
     }
   }
 
-  /// Check the condition just before this call, in the same job, because the runtime may suspend a task at any `await`.
   private func nextChange(_ place: Place) -> Suspension {
-    let waiter = Suspension(place)
-    serveTask?.waiter = waiter
-    return waiter
+    serveTask?.stop.nextChange(place) ?? Suspension(place)
   }
 
-  private func wakeServer() { serveTask?.waiter.take()?.resume() }
+  private func wakeServer() { serveTask?.stop.wake() }
 
   /// From here on, only connections that already wait are accepted. Their peers consider them established, and closing the listener would
   /// reset them.
@@ -258,15 +242,13 @@ extension ServingListener {
       connection.setDraining(server.idleReads ?? .wait, grace: options.drain.graceMilliseconds)
     }
     for connection in server.lingering.all { shortenLinger(of: connection) }
-    if let deadline = serveTask?.deadline.take() { registration.disarm(deadline) }
-    serveTask?.deadline = end.flatMap { registration.arm(at: $0, tag: DeadlineTag(.drain)) }
-    if serveTask?.deadline == nil { server.drainIsOver() }
+    if serveTask?.stop.arm(at: end, registration) != true { server.drainIsOver() }
     if server.hasBacklog { connectionsMayWait() } else { close() }
     wakeServer()
   }
 
   package func drainDeadlineReached() {
-    serveTask?.deadline = nil
+    serveTask?.stop.deadlineReached()
     server.drainIsOver()
     close()
     wakeServer()

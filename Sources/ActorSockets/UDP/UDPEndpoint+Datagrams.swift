@@ -115,6 +115,12 @@ extension UDPEndpoint {
     public var pendingReceives = 0
     /// The datagrams that were fetched before a call asked for them.
     public var fetchedAhead = 0
+    /// The handlers of ``UDPEndpoint/serve(_:handler:)`` that run.
+    public var runningHandlers = 0
+    /// The datagrams that wait in the program for a handler.
+    public var waitingForHandler = 0
+    /// The datagrams that the server has dropped, because all handlers were busy and the queue was full, or because the drain was over.
+    public var datagramsNotServed: UInt64 = 0
   }
 
   /// The metrics of the endpoint at this moment.
@@ -136,6 +142,9 @@ extension UDPEndpoint {
     metrics.pendingSends = sends.queue.count
     metrics.pendingReceives = receives.queue.count
     metrics.fetchedAhead = receives.queue.fetchedCount
+    metrics.runningHandlers = serving.server.handlers
+    metrics.waitingForHandler = serving.server.waitingCount
+    metrics.datagramsNotServed = UInt64(serving.server.report.dropped)
     return metrics
   }
 

@@ -102,7 +102,7 @@ extension UDPEndpoint {
     return datagrams.first
   }
 
-  private func takeNow(upTo limit: Int, reportsErrors: Bool, _ place: Place) throws -> [Datagram] {
+  func takeNow(upTo limit: Int, reportsErrors: Bool, _ place: Place) throws -> [Datagram] {
     guard try mayTake(reportsErrors: reportsErrors) else { return [] }
     if receives.queue.fetchedCount > 0 { return receives.queue.takeFetched(upTo: limit) }
     if let refusal { throw refusal.during("receive") }

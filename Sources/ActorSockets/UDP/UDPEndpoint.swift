@@ -58,17 +58,23 @@ public actor UDPEndpoint: ReactorActor {
   var sends = Lane<SendQueue<Operation>>()
   var searches = AddressSearches()
   var errorReports = ErrorReports()
+  var serving = Serving()
 
-  var lifecycle = EndpointLifecycle()
   private var ending = Ending()
   var counts: Counts
 
   /// What closing needs.
   private struct Ending {
+    var lifecycle = EndpointLifecycle()
     var deadline: DeadlineKey?
     var waiters = Waiters<Void>()
     /// Keeps the endpoint alive while handles of its sends exist.
     var keepAlive: UDPEndpoint?
+  }
+
+  var lifecycle: EndpointLifecycle {
+    get { ending.lifecycle }
+    _modify { yield &ending.lifecycle }
   }
 
   // MARK: Making one
@@ -225,7 +231,7 @@ public actor UDPEndpoint: ReactorActor {
     }
   }
 
-  private func beginClosing(_ limit: Duration) {
+  func beginClosing(_ limit: Duration) {
     if lifecycle.closeRequested() {
       failReceives(EndpointLifecycle.closed.during("receive"))
       ending.deadline = registration.arm(
@@ -319,6 +325,7 @@ extension UDPEndpoint: EventHandler {
     case .close:
       ending.deadline = nil
       close()
+    case .drain: drainDeadlineReached()
     case .retry:
       core.armedRetry = nil
       let now = registration.reactor.now

@@ -6,6 +6,8 @@ import Testing
 @testable import ActorSockets
 
 extension LimitBoundaries {
+  private static let queueOfServer =
+    "bytes of datagrams that wait for a handler, if others are dropped; bytes that each datagram counts in addition"
   private static let failedAccept = "pause after a failed accept"
 
   static let servers: [LimitBoundary] = [
@@ -53,6 +55,32 @@ extension LimitBoundaries {
         _ = try await scene.end()
         return start.duration(to: ended.all.first ?? start)
       }
+    },
+    .most("handlers of a served endpoint that run at a time") { count in
+      var server = DatagramServer()
+      server.started(.init())
+      var datagram: Datagram?
+      for _ in 0..<count {
+        server.received(Datagram([]))
+        datagram = server.nextToHandle()
+      }
+      return datagram != nil
+    },
+    .most(queueOfServer) { bytes in
+      var server = DatagramServer()
+      server.started(.init(handlers: 1, overflow: .dropNewest))
+      server.received(Datagram([]))
+      _ = server.nextToHandle()
+      server.received(Datagram([UInt8](repeating: 0, count: bytes - DatagramServer.overhead)))
+      return server.report.dropped == 0
+    },
+    .least(queueOfServer, position: 1) { bytes in
+      var server = DatagramServer()
+      server.started(.init(handlers: 1, overflow: .dropNewest, queueLimit: bytes))
+      server.received(Datagram([]))
+      _ = server.nextToHandle()
+      server.received(Datagram([]))
+      return server.report.dropped == 0
     },
     .most("reactors of `serve`", position: 1) { count in
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))

@@ -69,6 +69,34 @@ import Testing
     }
   }
 
+  @Test func `The first signal begins the drain of an endpoint, and the second one ends it`() async {
+    await #expect(processExitsWith: .signal(SIGTERM)) {
+      try await within("the server ends") {
+        let time = ManualTime()
+        let endpoint = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)), reactor: time.reactor)
+        let isServed = Gate()
+        let options = UDPEndpoint.ServeOptions(drain: .within(.seconds(100)), stopOn: [.terminate, .interrupt])
+        let serving = Task {
+          try await endpoint.serve(options) { _ in
+            isServed.open()
+            for await _ in endpoint.errors {}
+          }
+        }
+        try await endpoint.send([1], to: endpoint.localAddresses[0])
+        await isServed.wait()
+        #expect(handling(of: SIGTERM) == .handler && handling(of: SIGINT) == .handler)
+        kill(getpid(), SIGINT)
+        try await eventually("the server drains") { await endpoint.serving.server.isDraining }
+        #expect(await endpoint.metrics.runningHandlers == 1)
+        kill(getpid(), SIGTERM)
+        let report = try await serving.value
+        #expect(report.received == 1 && report.aborted == 1)
+        #expect(handling(of: SIGTERM) == .default && handling(of: SIGINT) == .default)
+        if report.aborted == 1 { kill(getpid(), SIGTERM) }
+      }
+    }
+  }
+
   @Test func `A third signal ends a process whose handlers do not react`() async {
     await #expect(processExitsWith: .signal(SIGTERM)) {
       try await within("the process ends") {
@@ -185,5 +213,5 @@ import Testing
 }
 
 extension TCPListener {
-  fileprivate var stopSignalsSeen: Int? { serveTask?.signalsSeen }
+  fileprivate var stopSignalsSeen: Int? { serveTask?.stop.signalsSeen }
 }

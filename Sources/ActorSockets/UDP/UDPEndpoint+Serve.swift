@@ -1,0 +1,300 @@
+internal import EpollReactor
+internal import SocketSystem
+
+// Serves the datagrams of an endpoint. `DatagramServer` decides. One task receives and starts the handlers. While it waits, for datagrams or
+// for a free handler, whatever changes the state of the server wakes it.
+
+extension UDPEndpoint {
+  /// What a call of `serve` needs.
+  struct Serving {
+    var server = DatagramServer()
+    /// `nil` unless a call of `serve` runs.
+    fileprivate var task: (options: ServeOptions, stop: ServeStop)?
+    /// The receive that the server's task waits for.
+    fileprivate var receive: UInt64?
+  }
+
+  fileprivate enum Handler: Sendable {
+    case concurrent(@concurrent @Sendable (Datagram) async throws -> Void)
+    case isolated(@Sendable (isolated UDPEndpoint, Datagram) async throws -> Void)
+  }
+
+  /// Serves datagrams, each in its own task, until the calling task is cancelled, a signal of ``ServeOptions/stopSignals`` arrives, or
+  /// ``drain(within:)`` is called.
+  ///
+  /// ```swift
+  /// try await endpoint.serve { request in
+  ///   try await endpoint.send(request.reply(answer(to: request.bytes)))
+  /// }
+  /// ```
+  ///
+  /// Handlers begin in the order in which the datagrams arrived. At most ``ServeOptions/handlers`` of them run at a time;
+  /// ``ServeOptions/overflow`` decides about datagrams that arrive while all are busy. An error that a handler throws ends only that
+  /// handler. Errors that no peer caused are printed in one line on standard error, unless ``ServeOptions/onFailure`` is given, or the
+  /// reactor was shut down. Errors that are reported about peers do not end the server: ``errors`` reports them.
+  ///
+  /// *Signals*: as for ``StreamListener/serve(_:handler:)``, the first signal begins the drain, and the second one ends it at once.
+  ///
+  /// *Cancellation* begins the drain. The handlers continue, shielded from the cancellation. Datagrams that wait in the program or in the
+  /// kernel when the drain begins are also served. Those that arrive later are served only until all that waited are received. When all
+  /// handlers have ended, the endpoint is closed as by ``closeAfterPendingSends(within:)``, within the time of the drain, and `serve`
+  /// returns. When the drain is over before, the remaining handlers are cancelled, and the endpoint is closed at once. `serve` then returns
+  /// when the last handler has ended.
+  ///
+  /// *Ordering*: it takes its place among the endpoint's calls in the order in which they were made.
+  ///
+  /// - Parameters:
+  ///   - options: The limits, the drain, the signals, and the other settings.
+  ///   - handler: Handles one datagram.
+  /// - Returns: The numbers of datagrams that were received and dropped, and how the handlers ended.
+  /// - Throws: ``SocketError``:
+  ///   - `.invalidArgument` if the endpoint is already being served or a limit is out of range
+  ///   - `.closed` if the endpoint is closed
+  ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals
+  ///   - `.system` if the system allows no thread for them
+  ///   - the error that broke the endpoint, after draining
+  @discardableResult
+  public func serve(
+    _ options: ServeOptions = .init(),
+    handler: @escaping @concurrent @Sendable (_ datagram: Datagram) async throws -> Void
+  ) async throws -> ServeReport {
+    try await serve(options, .concurrent(handler))
+  }
+
+  /// Serves datagrams like ``serve(_:handler:)``, and runs each handler in the isolation of the endpoint, on the reactor's thread.
+  ///
+  /// ```swift
+  /// try await endpoint.serve { (endpoint: isolated UDPEndpoint, request) in
+  ///   try await endpoint.send(request.reply(answer(to: request.bytes)))
+  /// }
+  /// ```
+  ///
+  /// The handler's calls on the endpoint change neither thread nor isolation, which takes the fewest instructions. A handler that blocks
+  /// stalls every socket of the reactor.
+  ///
+  /// *Cancellation* and *ordering* are those of ``serve(_:handler:)``.
+  ///
+  /// - Parameters:
+  ///   - options: The limits, the drain, the signals, and the other settings. Its `executor` is not used.
+  ///   - handler: Handles one datagram.
+  /// - Returns: The numbers of datagrams that were received and dropped, and how the handlers ended.
+  /// - Throws: The errors of ``serve(_:handler:)``.
+  @discardableResult
+  public func serve(
+    _ options: ServeOptions = .init(),
+    isolatedHandler handler:
+      @escaping @Sendable (_ endpoint: isolated UDPEndpoint, _ datagram: Datagram) async throws -> Void
+  ) async throws -> ServeReport {
+    try await serve(options, .isolated(handler))
+  }
+
+  /// Stops serving: receives only the datagrams that already wait, and gives the handlers this long to end. Then ``serve(_:handler:)``,
+  /// which describes the drain, returns.
+  ///
+  /// An endpoint that is not served is closed as by ``closeAfterPendingSends(within:)``, and a later call of `serve` returns at once.
+  ///
+  /// *Cancellation* has no effect; the call returns at once. *Ordering*: in the endpoint's isolation it takes effect at once, ahead of
+  /// calls that wait in the queue.
+  ///
+  /// - Parameter duration: How long the handlers may continue. If several drains are requested, the earliest end counts.
+  public func drain(within duration: Duration) {
+    _ = claimPlaceNow()
+    if serving.task == nil, !lifecycle.isClosed { beginClosing(duration) }
+    beginDrain(.within(duration))
+  }
+
+  private func serve(_ options: ServeOptions, _ handler: Handler) async throws -> ServeReport {
+    _ = if let place = claimPlace() { place } else { await requeue() }
+    try options.check()
+    if serving.server.isServing { throw SocketError.invalid("serve", "this endpoint is being served already") }
+    if serving.server.isDrainedEarly { return ServeReport() }
+    if let refusal { throw refusal.during("serve") }
+    let signals = try takeOver(options.stopSignals) { $0.stopSignalArrived() }
+    serving.task = (options, ServeStop(options.drain, signals))
+    serving.server.started(options)
+    let executor = options.executor ?? HandlerExecutor.workers
+    // A separate task, so that cancelling the caller does not cancel the handlers.
+    let tree = Task { try await serveTree(handler, executor) }
+    return try await withTaskCancellationHandler {
+      try await tree.value
+    } onCancel: {
+      submit { if $0.serving.server.isServing { $0.beginDrain(options.drain) } }
+    }
+  }
+
+  private func serveTree(_ handler: Handler, _ executor: (any TaskExecutor)?) async throws -> ServeReport {
+    defer { endServing() }
+    // The child tasks of isolated handlers presume the executor preference of this job. It must be that of this task, not of its creator.
+    _ = await requeue()
+    var failure: (any Error)?
+    await PoolDescriptors.areOpen()
+    try await withThrowingDiscardingTaskGroup { group in
+      do {
+        repeat {
+          while let datagram = serving.server.nextToHandle() { start(handler, datagram, on: executor, in: &group) }
+          guard let datagrams = try await nextDatagrams() else { break }
+          for datagram in datagrams {
+            serving.server.received(datagram)
+            if let next = serving.server.nextToHandle() { start(handler, next, on: executor, in: &group) }
+          }
+        } while true
+      } catch {
+        failure = error
+        if let drain = serving.task?.stop.drain { beginDrain(drain) }
+        serving.server.nothingIsLeft()
+      }
+      while serving.server.hasHandlers { await nextChange(claimPlaceNow()).suspend() }
+      group.cancelAll()
+      serving.server.abortRemaining()
+    }
+    let left = serving.task?.stop.timeLeft(at: registration.reactor.now) ?? .zero
+    if left > .zero { await closeAfterPendingSends(within: left) } else { close() }
+    if let failure { throw failure }
+    return serving.server.report
+  }
+
+  private func endServing() {
+    serving.server.ended()
+    serving.task?.stop.end(registration)
+    serving.task = nil
+  }
+
+  private func start(
+    _ handler: Handler, _ datagram: Datagram, on executor: (any TaskExecutor)?,
+    in group: inout ThrowingDiscardingTaskGroup<any Error>
+  ) {
+    switch handler {
+    case .isolated(let handler):
+      group.addImmediateTask { () async throws -> Void in await Self.run(handler, datagram, for: self) }
+    case .concurrent(let handler):
+      group.addTask(executorPreference: executor) { () async throws -> Void in await self.run(handler, datagram) }
+    }
+  }
+
+  // MARK: Receiving
+
+  /// Returns `nil` when the server stops. An empty result says that the state has changed.
+  private func nextDatagrams() async throws -> [Datagram]? {
+    switch serving.server.step() {
+    case .stop: return nil
+    case .wait:
+      await nextChange(claimPlaceNow()).suspend()
+      return []
+    case .receive(let limit):
+      do {
+        return try await receiveToServe(upTo: limit, claimPlaceNow())
+      } catch let error as SocketError where error.code == .closed && serving.server.isDraining {
+        return []
+      }
+    case .receiveArrived(let limit):
+      // The loop may not have heard of all that arrived.
+      core.rotation.mayAllBeReady()
+      let datagrams = refusal == nil ? try takeNow(upTo: limit, reportsErrors: false, claimPlaceNow()) : []
+      // If more may be there, the budget of this iteration is used up.
+      if datagrams.isEmpty, refusal != nil || !core.rotation.mayFind { serving.server.nothingIsLeft() }
+      _ = await requeue()
+      return datagrams
+    }
+  }
+
+  private func receiveToServe(upTo limit: Int, _ place: Place) async throws -> [Datagram] {
+    let datagrams = try takeNow(upTo: limit, reportsErrors: false, place)
+    if !datagrams.isEmpty {
+      // A flood must not hold up other sockets.
+      _ = await requeue()
+      return datagrams
+    }
+    let operation = try begin(upTo: limit, nil, reportsErrors: false, place)
+    serving.receive = operation.id
+    defer { serving.receive = nil }
+    return try await receive(operation)
+  }
+
+  private func nextChange(_ place: Place) -> Suspension { serving.task?.stop.nextChange(place) ?? Suspension(place) }
+
+  private func wakeServer() {
+    serving.task?.stop.wake()
+    if let id = serving.receive.take() { endReceive(id) }
+  }
+
+  // MARK: Handlers
+
+  private nonisolated func run(
+    _ handler: @concurrent @Sendable (Datagram) async throws -> Void, _ datagram: Datagram
+  ) async {
+    do {
+      try await handler(datagram)
+      submit { $0.handlerEnded(.finished) }
+    } catch {
+      await handlerThrew(error, datagram)
+    }
+  }
+
+  private static func run(
+    _ handler: @Sendable (isolated UDPEndpoint, Datagram) async throws -> Void, _ datagram: Datagram,
+    for endpoint: isolated UDPEndpoint
+  ) async {
+    endpoint.executor.willRunUserCode()
+    do {
+      try await handler(endpoint, datagram)
+      endpoint.handlerEnded(.finished)
+    } catch {
+      await endpoint.handlerThrew(error, datagram)
+    }
+  }
+
+  private nonisolated func handlerThrew(_ error: any Error, _ datagram: Datagram) async {
+    // Count the error before calling the program's closure: otherwise, if the drain ends meanwhile, it would count as aborted.
+    guard let options = await counted(error) else { return }
+    await report(ServeFailure(self, datagram, error), options)
+  }
+
+  /// Returns `nil` if the error is not to be reported: the handler was aborted because the drain is over.
+  private func counted(_ error: any Error) -> ServeOptions? {
+    guard handlerEnded(SocketError.isCausedByPeer(error) ? .failedByPeer : .failed) else { return nil }
+    registration.reactor.observer?.handlerFailed(ObservedConnection(id, identity.withLock { $0 }), error)
+    return serving.task?.options
+  }
+
+  /// Concurrent, because the program's closure may block: for an isolated handler, too, it is called on Swift's pool.
+  @concurrent
+  private nonisolated func report(_ failure: ServeFailure, _ options: ServeOptions) async {
+    if let tell = options.onFailure { tell(failure) } else { failure.printUnlessExpected() }
+  }
+
+  @discardableResult
+  private func handlerEnded(_ end: DatagramServer.HandlerEnd) -> Bool {
+    let isCounted = serving.server.handlerEnded(end)
+    serving.task?.stop.wake()
+    // The task that waits for datagrams need not know of a free handler if no datagram waits.
+    if serving.server.waitingCount > 0, let id = serving.receive.take() { endReceive(id) }
+    return isCounted
+  }
+
+  // MARK: Stopping
+
+  private func stopSignalArrived() {
+    if let drain = serving.task?.stop.signalArrived() { beginDrain(drain) }
+  }
+
+  private func beginDrain(_ drain: Drain) {
+    let end = serving.server.drained(drain, at: registration.reactor.now) { bufferedBytes }
+    if serving.task == nil { return }
+    if serving.task?.stop.arm(at: end, registration) != true { serving.server.drainIsOver() }
+    wakeServer()
+  }
+
+  func drainDeadlineReached() {
+    serving.task?.stop.deadlineReached()
+    serving.server.drainIsOver()
+    wakeServer()
+  }
+
+  /// The most bytes that the kernel may hold for this endpoint. It has no such limit for unix sockets, whose senders wait.
+  private var bufferedBytes: Int {
+    if core.isUnix { return .max }
+    return core.routes.sockets.reduce(receives.queue.fetchedCount * 65_535) { sum, bound in
+      sum + ((try? bound.socket?.get(.receiveBufferSize)).flatMap { $0 } ?? 0)
+    }
+  }
+}
