@@ -47,7 +47,45 @@ extension StreamListener {
     tls context: TLSContext, _ options: ServeOptions = .init(),
     isolatedHandler handler: @escaping @Sendable (isolated TLSConnection) async throws -> Void
   ) async throws -> ServeReport {
-    try await serve(options) { (plain: isolated Connection) in
+    try await serve(options, isolatedHandler: Connection.encrypted(context, handler))
+  }
+}
+
+extension ServedListener {
+  /// Encrypts and serves the connections of a listener as `StreamListener.serve(tls:_:handler:)` does.
+  ///
+  /// - Parameters:
+  ///   - listener: The listener.
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - handler: Serves one connection.
+  public init<Listener: StreamListener>(
+    _ listener: Listener, tls context: TLSContext,
+    handler: @escaping @concurrent @Sendable (TLSConnection) async throws -> Void
+  ) {
+    self.init(listener) { plain in try await plain.serve(tls: context) { try await handler($0) } }
+  }
+
+  /// Encrypts and serves the connections of a listener as `StreamListener.serve(tls:_:isolatedHandler:)` does.
+  ///
+  /// - Parameters:
+  ///   - listener: The listener.
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - handler: Serves one connection, in the isolation of the connection.
+  @_disfavoredOverload
+  public init<Listener: StreamListener>(
+    _ listener: Listener, tls context: TLSContext,
+    isolatedHandler handler: @escaping @Sendable (isolated TLSConnection) async throws -> Void
+  ) {
+    self.init(listener, isolatedHandler: Listener.Connection.encrypted(context, handler))
+  }
+}
+
+extension ByteStream {
+  /// The handler of plain connections that encrypts each one, and calls a handler with it.
+  fileprivate static func encrypted(
+    _ context: TLSContext, _ handler: @escaping @Sendable (isolated TLSConnection) async throws -> Void
+  ) -> @Sendable (isolated Self) async throws -> Void {
+    { plain in
       // The handshake runs on the reactor's thread, too. On the pool, it would wake other threads.
       try await plain.serve(tls: context) { connection in
         connection.executor.willRunUserCode()
@@ -55,9 +93,7 @@ extension StreamListener {
       }
     }
   }
-}
 
-extension ByteStream {
   /// Inlined, because each frame adds to the memory of an idle connection.
   @inline(__always)
   fileprivate nonisolated(nonsending) func serve(

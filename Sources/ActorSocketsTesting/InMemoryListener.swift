@@ -178,7 +178,7 @@ public actor InMemoryListener: StreamListener {
       }
       guard let connection = backlog.popFirst() else { break }
       if !connecting.isEmpty { submit { $0.admitConnecting() } }
-      if server.hasRoom(for: connection.remoteAddress) {
+      if hasRoom(for: connection.remoteAddress) {
         server.tookConnection(of: 0)
         connection.isAccepted()
         return connection

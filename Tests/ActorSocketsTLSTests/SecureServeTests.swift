@@ -52,6 +52,42 @@ import Testing
     }
   }
 
+  @Test(arguments: [true, false])
+  func `Plain and encrypted listeners are one server`(isIsolated: Bool) async throws {
+    let plain = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let encrypted = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let context = try Contexts.server()
+    let served =
+      isIsolated
+      ? [
+        ServedListener(plain) { (connection: isolated TCPConnection) in try await connection.echoLines() },
+        ServedListener(encrypted, tls: context) { (connection: isolated TLSConnection) in
+          try await connection.echoLines()
+        },
+      ]
+      : [
+        ServedListener(plain) { connection in try await connection.echoLines() },
+        ServedListener(encrypted, tls: context) { connection in try await connection.echoLines() },
+      ]
+    let serving = Task { try await served.serve(.init(limits: .init(connections: 1))) }
+    // Each is served when the one before has ended.
+    for _ in 0..<3 {
+      let client = try RawSocket.connected(to: plain.localAddresses[0])
+      try client.send("hello\n")
+      #expect(try await client.receive(exactly: 6) == Array("hello\n".utf8))
+      client.close()
+      let peer = try RawPeer(Contexts.client(), to: encrypted.localAddresses[0].port ?? 0)
+      try await peer.handshake()
+      try peer.send(Array("hello\n".utf8))
+      while peer.engine.received.count < 6 { try await peer.receive() }
+      #expect(peer.engine.received == Array("hello\n".utf8))
+      peer.socket.close()
+    }
+    serving.cancel()
+    let report = try await serving.value
+    #expect(report.accepted == 6 && report.finished + report.failedByPeer == 6)
+  }
+
   private static func waitsToOpen(_ connection: isolated TLSConnection) -> Bool {
     connection.core.waiters?.open.isEmpty == false
   }

@@ -25,10 +25,13 @@ struct PeerCounts {
 
   init(limit: Int?) { self.limit = limit }
 
-  func hasRoom(for address: SocketAddress?) -> Bool {
+  /// `others` is the number of the peer's connections that are counted elsewhere.
+  func hasRoom(for address: SocketAddress?, beside others: @autoclosure () -> Int = 0) -> Bool {
     guard let limit, let peer = Peer(address) else { return true }
-    return counts[peer, default: 0] < limit
+    return counts[peer, default: 0] + others() < limit
   }
+
+  func connections(of address: SocketAddress?) -> Int { Peer(address).flatMap { counts[$0] } ?? 0 }
 
   mutating func enter(_ connection: UInt64, from address: SocketAddress?) {
     guard limit != nil, let peer = Peer(address), counted[connection] == nil else { return }

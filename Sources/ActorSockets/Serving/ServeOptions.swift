@@ -47,6 +47,29 @@ public struct ServeOptions: Sendable {
     stopSignals = signals
     self.onFailure = onFailure
   }
+
+  func check() throws(SocketError) {
+    if limits.connections < 1 {
+      throw .invalid("serve", "\(limits.connections) connections are too few to serve anybody")
+    }
+    if let perPeer = limits.connectionsPerPeer, perPeer < 1 {
+      throw .invalid("serve", "\(perPeer) connections of each peer are too few to serve anybody")
+    }
+    if !(1...256).contains(reactors) {
+      throw .invalid("serve", "\(reactors) is not a valid number of reactors; the range is 1 to 256")
+    }
+  }
+
+  /// Returns the reactors that share the connections; empty if there is only this one.
+  func startReactors(beside reactor: Reactor) throws -> [Reactor] {
+    if reactors == 1 { return [] }
+    return try [reactor]
+      + (1..<reactors).map { _ in
+        let other = try Reactor.start()
+        other.observer = reactor.observer
+        return other
+      }
+  }
 }
 
 /// Where the handlers of a listener's connections run.

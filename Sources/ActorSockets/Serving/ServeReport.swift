@@ -21,4 +21,13 @@ public struct ServeReport: Hashable, Sendable {
 
   /// Creates a report with all counts at 0.
   public init() {}
+
+  mutating func add(_ other: ServeReport) {
+    accepted += other.accepted
+    finished += other.finished
+    failed += other.failed
+    failedByPeer += other.failedByPeer
+    aborted += other.aborted
+    refused += other.refused
+  }
 }

@@ -5,11 +5,14 @@ package struct ServeTask {
   /// Connections are handed to them in turn; empty to use the listener's own.
   private let reactors: [Reactor]
   private var nextReactor = 0
+  /// `nil` if the listener is served by itself.
+  let group: ReactorBound<ServeGroup>?
   var stop: ServeStop
 
-  init(_ options: ServeOptions, _ reactors: [Reactor], _ stop: ServeStop) {
+  init(_ options: ServeOptions, _ reactors: [Reactor], _ group: ReactorBound<ServeGroup>?, _ stop: ServeStop) {
     self.options = options
     self.reactors = reactors
+    self.group = group
     self.stop = stop
   }
 

@@ -20,7 +20,7 @@
 //   accepted.
 
 internal import EpollReactor
-package import SocketSystem
+internal import SocketSystem
 
 package struct Server<Connection> {
   /// The backlog is, for each socket, the number of connections that have waited to be accepted since before the drain began.
@@ -33,7 +33,14 @@ package struct Server<Connection> {
   var peers = PeerCounts(limit: nil)
   private(set) var closing = 0
   private(set) var lingering = LingeringConnections<Connection>()
-  private var isAccepting = false
+  private var accepting = Accepting.none
+
+  private enum Accepting {
+    case none
+    case waiting
+    /// The connection is accepted, and will be reported.
+    case arriving
+  }
 
   package init() {}
 
@@ -85,7 +92,7 @@ package struct Server<Connection> {
     if counted >= limit || needsDescriptor {
       return .wait(forDescriptorOf: needsDescriptor ? lingering.oldest : nil)
     }
-    isAccepting = true
+    accepting = .waiting
     return .accept
   }
 
@@ -94,7 +101,10 @@ package struct Server<Connection> {
     !phase.isOver && (!active.isEmpty || closing > 0 || lingering.count > 0)
   }
 
-  private var counted: Int { active.count + closing + (isAccepting ? 1 : 0) }
+  /// The connections that count toward the limit, without the one that is being accepted.
+  var held: Int { active.count + closing }
+  var heldOrArriving: Int { held + (accepting == .arriving ? 1 : 0) }
+  private var counted: Int { held + (accepting == .none ? 0 : 1) }
 
   /// Another connection would need the descriptor of one that waits for its peer.
   private var needsDescriptor: Bool { lingering.count > 0 && counted + lingering.count >= descriptors }
@@ -112,8 +122,6 @@ package struct Server<Connection> {
     phase.changeBacklog { if $0.indices.contains(index) { $0[index] -= 1 } }
   }
 
-  package func hasRoom(for peer: SocketAddress?) -> Bool { peers.hasRoom(for: peer) }
-
   package mutating func refusedConnection(of index: Int) {
     tookConnection(of: index)
     report.refused += 1
@@ -122,14 +130,17 @@ package struct Server<Connection> {
   /// `peer` is `nil` if it has no address, or if a header says it later. Returns which of the connection's idle reads end; `nil` if the
   /// server does not drain.
   mutating func accepted(_ connection: Connection, _ id: UInt64, from peer: SocketAddress?) -> Drain.IdleReads? {
-    isAccepting = false
+    accepting = .none
     report.accepted += 1
     active[id] = connection
     peers.enter(id, from: peer)
     return idleReads
   }
 
-  mutating func acceptFailed() { isAccepting = false }
+  mutating func acceptFailed() { accepting = .none }
+
+  /// A connection is accepted, which the server may be waiting for.
+  mutating func connectionArrives() { if accepting == .waiting { accepting = .arriving } }
 
   // MARK: The ends of connections
 

@@ -10,12 +10,13 @@ extension ServingListener {
   package func serve(_ request: ServeRequest<Connection>) async throws -> ServeReport {
     _ = if let place = claimPlace() { place } else { await requeue() }
     let options = request.options
-    try check(options)
+    if server.isServing { throw SocketError.invalid("serve", "this listener is being served already") }
+    try options.check()
     if server.isDrainedEarly { return ServeReport() }
     let reactors =
-      options.reactors > 1 && sharesReactors ? [executor.reactor] + (try newReactors(options.reactors - 1)) : []
+      sharesReactors ? try request.group?.value.reactors ?? options.startReactors(beside: executor.reactor) : []
     let signals = try takeOver(options.stopSignals) { $0.stopSignalArrived() }
-    serveTask = ServeTask(options, reactors, ServeStop(options.drain, signals))
+    serveTask = ServeTask(options, reactors, request.group, ServeStop(options.drain, signals))
     server.started(options.limits, descriptors: DescriptorReserve.refresh().connections)
     let executor = options.executor.choice()
     // A separate task, so that cancelling the caller does not cancel the handlers.
@@ -30,28 +31,6 @@ extension ServingListener {
   package func stopServing(within duration: Duration, _ idleReads: Drain.IdleReads?, _ place: Place) {
     let drain = serveTask?.stop.drain ?? .immediately
     beginDrain(drain.with(duration, idleReads: idleReads))
-  }
-
-  private func newReactors(_ count: Int) throws -> [Reactor] {
-    try (0..<count).map { _ in
-      let reactor = try Reactor.start()
-      reactor.observer = executor.reactor.observer
-      return reactor
-    }
-  }
-
-  private func check(_ options: ServeOptions) throws {
-    if server.isServing { throw SocketError.invalid("serve", "this listener is being served already") }
-    if options.limits.connections < 1 {
-      throw SocketError.invalid("serve", "\(options.limits.connections) connections are too few to serve anybody")
-    }
-    if let perPeer = options.limits.connectionsPerPeer, perPeer < 1 {
-      throw SocketError.invalid("serve", "\(perPeer) connections of each peer are too few to serve anybody")
-    }
-    if !(1...256).contains(options.reactors) {
-      throw SocketError.invalid(
-        "serve", "\(options.reactors) is not a valid number of reactors; the range is 1 to 256")
-    }
   }
 
   private func stopSignalArrived() {
@@ -101,6 +80,7 @@ extension ServingListener {
 
   private func endServing() {
     server.ended()
+    group?.leave(self)
     if var task = serveTask.take() { task.stop.end(registration) }
   }
 
@@ -231,7 +211,10 @@ extension ServingListener {
     serveTask?.stop.nextChange(place) ?? Suspension(place)
   }
 
-  private func wakeServer() { serveTask?.stop.wake() }
+  private func wakeServer() {
+    serveTask?.stop.wake()
+    group?.roomMayBe()
+  }
 
   /// From here on, only connections that already wait are accepted. Their peers consider them established, and closing the listener would
   /// reset them.

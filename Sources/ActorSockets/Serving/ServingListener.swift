@@ -55,7 +55,7 @@ extension ServingListener {
   func acceptNext(_ timeout: Timeout?, _ place: Place) async throws -> Connection {
     try Task.checkCancellation()
     if let failure { throw failure }
-    if waiters.isEmpty, let connection = acceptNow() { return connection }
+    if waiters.isEmpty, let connection = acceptIfRoom() { return connection }
     if let failure { throw failure }
     let waiter = waiters.add(place, at: registration.tickTime)
     let id = waiter.id
@@ -68,7 +68,7 @@ extension ServingListener {
   }
 
   package func serveWaiters() {
-    while !waiters.isEmpty, failure == nil, let connection = acceptNow() {
+    while !waiters.isEmpty, failure == nil, let connection = acceptIfRoom() {
       waiters.takeFirst()?.resume(.success(connection))
     }
   }

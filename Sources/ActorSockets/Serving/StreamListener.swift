@@ -156,6 +156,8 @@ public struct _ServeRequest<Connection: ByteStream>: Sendable {
 
   let options: ServeOptions
   let handler: Handler
+  /// `nil` if the listener is served by itself.
+  var group: ReactorBound<ServeGroup>?
 
   enum Handler: Sendable {
     case concurrent(@concurrent @Sendable (Connection) async throws -> Void)

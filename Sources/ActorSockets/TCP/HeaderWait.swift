@@ -89,7 +89,7 @@ extension TCPListener {
 
   private func admit(_ connection: TCPConnection) throws {
     let client = connection.remoteAddress
-    let hasRoom = server.peers.hasRoom(for: client)
+    let hasRoom = hasRoom(for: client)
     server.peers.enter(connection.id, from: client)
     if hasRoom { return }
     let error = SocketError(

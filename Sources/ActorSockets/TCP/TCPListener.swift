@@ -301,7 +301,7 @@ public actor TCPListener: StreamListener {
     let peer = accepted.peer
     let descriptor = accepted.take()
     let admission = configuration.proxyProtocol?.admission(of: peer, isUnix: localAddresses.first?.isUnix == true)
-    if admission == .refused || admission != .withHeader && !server.hasRoom(for: peer) {
+    if admission == .refused || admission != .withHeader && !hasRoom(for: peer) {
       Self.refuse(descriptor)
       return nil
     }

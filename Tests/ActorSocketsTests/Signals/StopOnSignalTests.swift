@@ -97,6 +97,32 @@ import Testing
     }
   }
 
+  @Test func `The first signal begins the drain of all listeners of a server, and the second one ends it`() async {
+    await #expect(processExitsWith: .signal(SIGTERM)) {
+      try await within("the server ends") {
+        let time = ManualTime()
+        let listeners = try (0..<2).map { _ in try TCPListener.onLoopback(on: time.reactor) }
+        let begun = Notes<UInt64>()
+        let serving = Task {
+          try await listeners.serve(.init(drain: .within(.seconds(100)), stopOn: [.terminate])) { connection in
+            begun.add(connection.id)
+            _ = try await connection.read()
+          }
+        }
+        let clients = try listeners.map { try RawSocket.connected(to: $0.address) }
+        try await eventually("both are served") { begun.all.count == 2 }
+        kill(getpid(), SIGTERM)
+        for listener in listeners { try await eventually("it drains") { await listener.server.isDraining } }
+        clients[0].close()
+        kill(getpid(), SIGTERM)
+        let report = try await serving.value
+        #expect(report.accepted == 2 && report.finished + report.aborted == 2 && report.aborted >= 1)
+        #expect(handling(of: SIGTERM) == .default)
+        if report.accepted == 2 { kill(getpid(), SIGTERM) }
+      }
+    }
+  }
+
   @Test func `A third signal ends a process whose handlers do not react`() async {
     await #expect(processExitsWith: .signal(SIGTERM)) {
       try await within("the process ends") {

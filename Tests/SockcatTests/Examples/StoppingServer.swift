@@ -8,14 +8,13 @@ func serveUntilSignalled(_ listener: TCPListener) async throws -> ServeReport {
   }
 }
 
-/// Serves plain and encrypted connections. SIGTERM drains both listeners. If one of them breaks, the other drains too.
-func serve(_ plain: TCPListener, _ encrypted: TCPListener, _ context: TLSContext) async throws {
-  let options = ServeOptions(stopOn: [.terminate])
-  try await withThrowingTaskGroup { group in
-    group.addTask { _ = try await plain.serve(options) { try await answerLines($0) } }
-    group.addTask { _ = try await encrypted.serve(tls: context, options) { try await answerLines($0) } }
-    while try await group.next() != nil {}
-  }
+/// Serves plain and encrypted connections, at most 1,000 together. SIGTERM drains both listeners. If one of them breaks, the other drains
+/// too.
+func serve(_ plain: TCPListener, _ encrypted: TCPListener, _ context: TLSContext) async throws -> ServeReport {
+  try await [
+    ServedListener(plain) { try await answerLines($0) },
+    ServedListener(encrypted, tls: context) { try await answerLines($0) },
+  ].serve(ServeOptions(limits: .init(connections: 1_000), stopOn: [.terminate]))
 }
 
 /// Answers lines on a connection of any kind.
