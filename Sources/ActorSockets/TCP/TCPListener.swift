@@ -68,6 +68,10 @@ public actor TCPListener: StreamListener {
 
   // MARK: Creating
 
+  // swift-format-ignore: AllPublicDeclarationsHaveDocumentation
+  @available(*, unavailable, message: "use TCPListener.bind(to: .port(80)), or an Endpoint of another kind")
+  public init(port: UInt16) throws { throw SocketError(.invalidArgument, operation: "listen") }
+
   /// Starts to listen: socket(2), bind(2), listen(2).
   ///
   /// `.port(n)` listens on every address of both families, or of IPv4 where there is no IPv6.

@@ -79,6 +79,10 @@ public actor UDPEndpoint: ReactorActor {
 
   // MARK: Making one
 
+  // swift-format-ignore: AllPublicDeclarationsHaveDocumentation
+  @available(*, unavailable, message: "use UDPEndpoint.bind(to: .port(5000)), or UDPEndpoint.connect(to:) for a client")
+  public init(port: UInt16) throws { throw SocketError(.invalidArgument, operation: "bind") }
+
   /// Creates an endpoint: socket(2), bind(2).
   ///
   /// `.port(n)` means every address of both families, or of IPv4 where there is no IPv6. `.host("localhost", port: n)` means
