@@ -31,6 +31,7 @@ public struct TLSPeer: Sendable {
 }
 
 /// The result of the built-in checks of a peer's certificate.
+@nonexhaustive
 public enum TLSVerdict: Sendable {
   /// The certificate passed all checks.
   case trusted

@@ -5,7 +5,7 @@ import Testing
 /// Calls that people try first, and the first line that the compiler says about each.
 @Suite(.endsInTime) struct CompilerMessageTests {
   private static let tries: [(code: String, message: String?)] = [
-    // What is right stays right.
+    // Correct calls compile.
     ("_ = try await connection.read(upTo: 4)", nil),
     ("try await connection.write(utf8: \"hi\")", nil),
     ("try await connection.write([1, 2])", nil),

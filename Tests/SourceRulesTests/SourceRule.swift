@@ -67,7 +67,7 @@ extension SourceRule {
   }
 
   /// A public method or computed property of an actor on a reactor claims its place in the order of the calls, before it does anything, or
-  /// delegates that to another one: the beginnings of those declarations are given.
+  /// delegates that to another one: the beginnings of those declarations are given. An unavailable member cannot be called.
   static func publicOperationsClaimTheirPlace(of actors: Set<String>, delegating: [String] = []) -> SourceRule {
     SourceRule { file in
       var type = ""
@@ -76,6 +76,8 @@ extension SourceRule {
         if line.indentation == 0, let name = line.extendedType { type = name }
         guard actors.contains(type), line.indentation == 2, line.isIsolatedPublicMember else { return nil }
         if delegating.contains(where: line.code.contains) { return nil }
+        let attributes = file.lines[..<index].reversed().prefix { !$0.code.isEmpty }
+        if attributes.contains(where: { $0.code.contains("*, unavailable") }) { return nil }
         if file.lines[file.member(at: index)].contains(where: { $0.code.contains("claimPlace") }) { return nil }
         return Violation(line: index + 1, message: "this operation does not claim its place: claimPlace, claimPlaceNow")
       }

@@ -71,6 +71,7 @@ import Testing
     let rule = SourceRule.publicOperationsClaimTheirPlace(of: ["A"], delegating: ["func d("])
     #expect(lines(rule, "extension A {", "  public func a() { b() }", "}") == [2])
     #expect(lines(rule, "extension A {", "  public func a() { b(claimPlaceNow()) }", "}") == [])
+    #expect(lines(rule, "extension A {", "  @available(*, unavailable)", "  public func a() {}", "}") == [])
     #expect(
       lines(rule, "public actor A: B {", "  public func a(", "    b: Int", "  ) async {", "    c()", "  }", "}") == [2])
     let claims = [

@@ -1,6 +1,7 @@
 internal import SocketSystem
 
 /// The version of the Internet protocol that an address belongs to.
+@nonexhaustive
 public enum AddressFamily: Hashable, Sendable, CaseIterable {
   /// IPv4.
   case ipv4

@@ -28,7 +28,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
   public static func port(_ port: UInt16) -> Endpoint { .host("", port: port) }
 
   // swift-format-ignore: AllPublicDeclarationsHaveDocumentation
-  @available(*, unavailable, message: "use Endpoint(parsing:), which throws if the text is no endpoint, or .host(_:port:)")
+  @available(*, unavailable, message: "use Endpoint(parsing:), which throws if the text is invalid, or .host(_:port:)")
   public init(_ text: String) { self = .port(0) }
 
   /// Parses `"host:port"`, `"1.2.3.4:80"`, `"[::1]:80"`, `":80"`, `"unix:/path"`, `"unix:@name"`.

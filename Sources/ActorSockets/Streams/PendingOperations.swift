@@ -6,6 +6,7 @@ internal import EpollReactor
 /// A read or a write that waits.
 public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
   /// The kinds of operations.
+  @nonexhaustive
   public enum Kind: Hashable, Sendable {
     /// Reading the bytes that are available.
     case readAny

@@ -1,6 +1,7 @@
 public import SocketSystem
 
 /// The stage of a stream's life.
+@nonexhaustive
 public enum StreamState: Hashable, Sendable {
   /// The stream is not up yet. Reads and writes queue.
   case connecting

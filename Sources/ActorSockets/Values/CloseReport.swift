@@ -1,6 +1,7 @@
 /// How a stream ended.
 public struct CloseReport: Sendable {
   /// Who or what ended the stream.
+  @nonexhaustive
   public enum Reason: Sendable, Equatable {
     /// This side closed or aborted it.
     case local

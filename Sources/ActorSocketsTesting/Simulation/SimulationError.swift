@@ -1,6 +1,7 @@
 /// Why a simulation failed, other than by an error of the simulated program.
 public struct SimulationError: Error, CustomStringConvertible {
   /// The kinds of failures.
+  @nonexhaustive
   public enum Code: Hashable, Sendable {
     /// The body waits, and nothing is left that could let it continue: no task is ready, and no timer runs. The timer of a sleep that
     /// was cancelled still runs, so the time can be later than that of the last thing that the program did.

@@ -2,6 +2,7 @@
 ///
 /// A value has 24 bytes. An address from the kernel equals the same address read from text. Equality compares every
 /// part: an IPv4-mapped IPv6 address does not equal the IPv4 address in it, see `unmapped`.
+@nonexhaustive
 public enum SocketAddress: Sendable, Hashable {
   /// An IPv4 address and a port, see ip(7).
   case ipv4(IPv4Address, port: UInt16)

@@ -11,6 +11,7 @@ extension TLSSession {
     case .trusted: parts.append("verified")
     case .untrusted(let error): parts.append("NOT verified: \(error.code)")
     case .noCertificate: break
+    @unknown default: parts.append("\(verdict)")
     }
     return parts.joined(separator: ", ")
   }

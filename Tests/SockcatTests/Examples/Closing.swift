@@ -25,6 +25,7 @@ func ending(of connection: some ByteStream) async throws -> String {
   case .timedOut: return "the peer did not answer in time" + lost
   case .peerTooSlow: return "the peer read too slowly" + lost
   case .error(let error): return "failed: \(error)" + lost
+  @unknown default: return "\(report.reason)" + lost
   }
 }
 

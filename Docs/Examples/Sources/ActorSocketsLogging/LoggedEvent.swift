@@ -32,6 +32,7 @@ enum LoggedEvent: Sendable {
     case .local, .remote: .debug
     case .reset, .timedOut, .peerTooSlow: .info
     case .error: .notice
+    @unknown default: .notice
     }
   }
 

@@ -15,6 +15,8 @@ enum ClosingReason: String, CaseIterable {
       case .timedOut: .timedOut
       case .peerTooSlow: .peerTooSlow
       case .error: .error
+      // A reason that this program does not know yet.
+      @unknown default: .error
       }
   }
 }

@@ -46,6 +46,8 @@ extension NIOCore.SocketAddress {
       // SAFETY: a pointer to a local variable, used within the call only. It has 108 bytes, and a path at most 107.
       unsafe withUnsafeMutableBytes(of: &result.sun_path) { unsafe $0.copyBytes(from: path.bytes) }
       self.init(result)
+    @unknown default:
+      throw AddressConversionError(description: "NIO has no addresses of the family of \(address)")
     }
   }
 }

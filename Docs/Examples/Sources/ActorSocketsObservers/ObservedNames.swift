@@ -33,6 +33,7 @@ extension CloseReport.Reason {
     case .timedOut: SocketError.Code.timedOut.description
     case .peerTooSlow: SocketError.Code.peerTooSlow.description
     case .error(let error): error.code.description
+    @unknown default: "\(self)"
     }
   }
 
@@ -45,6 +46,7 @@ extension CloseReport.Reason {
     case .timedOut: "the peer stopped answering"
     case .peerTooSlow: "the peer did not read fast enough"
     case .error(let error): "failed: \(error)"
+    @unknown default: "\(self)"
     }
   }
 }

@@ -138,7 +138,7 @@ struct SMTPClient: Sendable {
     case .host(let name, _): return name
     case .address(.ipv4(let address, _)): return "\(address)"
     case .address(.ipv6(let address, _)): return "\(address)"
-    case .address(.unix), .unix: return ""
+    case .address, .unix: return ""
     }
   }
 
