@@ -10,7 +10,8 @@ extension TCPListener {
   ///
   /// Each socket is given out once. The environment is read at the first call and is not changed: `LISTEN_PID` names this
   /// process, so child processes ignore it. A socket that is not a stream socket or does not listen is skipped. It is not
-  /// changed, except that child processes do not inherit it.
+  /// changed, except that child processes do not inherit it. ``UDPEndpoint/activated(named:configuration:reactor:)`` takes the datagram
+  /// sockets.
   ///
   /// - Parameters:
   ///   - name: The name of the sockets (`FileDescriptorName=` in the unit); `nil` for all that were not given out yet.
@@ -24,7 +25,7 @@ extension TCPListener {
   public static func activated(
     named name: String? = nil, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> [TCPListener] {
-    try ActivatedSockets.ofThisProcess.take(named: name) { try prepare($0, configuration) }
+    try ActivatedSockets.ofThisProcess.take(named: name, as: .listener) { try prepare($0, configuration) }
       .map { adopted($0, configuration, reactor) }
   }
 }

@@ -25,6 +25,14 @@ struct BoundSocket: Sendable {
         }
     }
 
+    /// After connect(2), the address no longer tells whether the socket was bound to all addresses. If it was not, the kernel refuses peers
+    /// of the other family.
+    init(ofAdopted socket: BorrowedDescriptor, at address: SocketAddress, isConnected: Bool) {
+      let isOfOneAddress = !isConnected && address.unmapped.isIPv6 && !address.isUnspecified
+      let servesBoth = address.isIPv6 && !isOfOneAddress && (try? socket.get(RawOption.ipv6Only)) == 0
+      self = servesBoth ? .dual : Self(address, mayBeDual: false)
+    }
+
     func reaches(_ address: SocketAddress) -> Bool {
       switch (self, address) {
       case (.ipv4, .ipv4), (.ipv6, .ipv6), (.dual, .ipv4), (.dual, .ipv6), (.unix, .unix): true

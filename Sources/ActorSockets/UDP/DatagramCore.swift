@@ -24,6 +24,7 @@ struct DatagramCore: ~Copyable {
   private(set) var routes: DatagramRoutes
   /// The file of a unix socket. It is removed once, because afterwards another endpoint may use the path.
   var file: UnixSocketFile?
+  var sizes: DatagramSizes
   var memberships = Memberships()
   /// At which of the sockets a datagram may wait: an event arrived, and receiving has not drained the socket since.
   var rotation: SocketRotation
@@ -39,8 +40,9 @@ struct DatagramCore: ~Copyable {
   private var pauseEnd: Int64 = 0
 
   /// `sockets` must not be empty.
-  init(_ sockets: [BoundSocket], isOnDevice: Bool, file: UnixSocketFile? = nil) {
+  init(_ sockets: [BoundSocket], isOnDevice: Bool, _ sizes: DatagramSizes, file: UnixSocketFile? = nil) {
     routes = DatagramRoutes(sockets: sockets, isOnDevice: isOnDevice)
+    self.sizes = sizes
     self.file = file
     rotation = SocketRotation(count: sockets.count)
   }

@@ -20,10 +20,10 @@ struct DatagramRoutes: Sendable {
     let destination: SocketAddress?
   }
 
-  /// `nil` means the peer. A reply without an address is to a sender without a name, which is not the peer.
+  /// `nil` means the peer. A reply without an address is to a sender without a name, which is the peer only if that has no name either.
   func route(_ address: SocketAddress?, isReply: Bool = false) throws(SocketError) -> Route {
     guard let address else {
-      guard let peer, !isReply else {
+      guard let peer, !isReply || peer.address.isUnnamed else {
         throw SocketError(
           .notConnected, operation: "send", detail: "the endpoint has no peer; name the address to send to")
       }
@@ -66,7 +66,7 @@ struct DatagramRoutes: Sendable {
   @inline(__always)
   private static func flaw(of address: SocketAddress, for operation: String) -> SocketError? {
     if address.port == 0 { return .invalid(operation, "port 0 cannot receive datagrams: \(address)") }
-    guard case .unix(let path) = address, path.isUnnamed else { return nil }
+    if !address.isUnnamed { return nil }
     return .invalid(operation, "a socket without a name cannot receive datagrams")
   }
 
@@ -76,4 +76,9 @@ struct DatagramRoutes: Sendable {
     }
     return flaw(of: address, for: "send")
   }
+}
+
+extension SocketAddress {
+  /// A unix socket has no name until it is bound, for example one of a socketpair(2).
+  var isUnnamed: Bool { if case .unix(let path) = self { path.isUnnamed } else { false } }
 }

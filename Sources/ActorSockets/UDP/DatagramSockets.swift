@@ -4,21 +4,25 @@ internal import SocketSystem
 struct DatagramSockets {
   private(set) var sockets: [BoundSocket] = []
   private(set) var file: UnixSocketFile?
+  /// Of a socket that was connected elsewhere.
+  private(set) var peer: SocketAddress?
+
+  /// Takes ownership of a socket that `UDPEndpoint.prepare` has prepared.
+  init(adopting found: AdoptableSocket, _ reactor: Reactor) {
+    let socket = found.socket
+    // It may have been bound since it was found. The last alternative is never used, because the socket has an address.
+    let address = (try? socket.localAddress()) ?? found.address ?? .unix(.unnamed)
+    peer = (try? socket.remoteAddress())?.unmapped
+    let kind = BoundSocket.Kind(ofAdopted: socket, at: address, isConnected: peer != nil)
+    let registration = Registration(on: reactor, holding: found.takeOwnership(), mayBeShared: true)
+    sockets = [BoundSocket(registration: registration, address: address, kind: kind)]
+  }
 
   init(_ endpoint: Endpoint, _ configuration: UDPEndpoint.Configuration, _ reactor: Reactor) throws(SocketError) {
     if let permissions = configuration.permissions, permissions > 0o777 {
       throw .invalid("bind", "0o\(String(permissions, radix: 8)) has more than permission bits: 0o777")
     }
-    for size in [configuration.maximumReceiveSizeIPv4, configuration.maximumReceiveSizeIPv6]
-    where !(1...65_535).contains(size) {
-      throw .invalid("bind", "\(size) is not a size that can be received; the range is 1 to 65,535 bytes")
-    }
-    guard (0...DatagramBatch.maximumDescriptors).contains(configuration.descriptorsPerDatagram) else {
-      throw .invalid(
-        "bind",
-        "\(configuration.descriptorsPerDatagram) descriptors cannot come with a datagram, only 0 to \(DatagramBatch.maximumDescriptors)"
-      )
-    }
+    try configuration.check("bind")
     switch endpoint {
     case .unix(path: ""): try bindUnix(nil, configuration, reactor)
     case .address(.unix(let path)): try bindUnix(path.isUnnamed ? nil : path, configuration, reactor)

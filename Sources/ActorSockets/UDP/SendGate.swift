@@ -43,7 +43,9 @@ final class SendGate: Sendable {
   func send(_ bytes: Span<UInt8>, to address: SocketAddress?, isReply: Bool) -> SendAttempt {
     if !isOpen.load(ordering: .relaxed) { return .notSent }
     return state.withLock { state in
-      guard let (socket, destination) = state.way(to: address, isReply: isReply) else { return .notSent }
+      guard bytes.count <= state.longest, let (socket, destination) = state.way(to: address, isReply: isReply) else {
+        return .notSent
+      }
       let attempt = state.attempted(socket.send(bytes, to: destination))
       if case .failed = attempt { hasFailures.store(true, ordering: .relaxed) }
       // Last, because the endpoint takes no lock if it finds the gate closed.
@@ -54,11 +56,12 @@ final class SendGate: Sendable {
 
   // MARK: The reactor's thread
 
-  func open(_ routes: DatagramRoutes) {
+  /// `longest` is the size of the longest datagram that may pass, in bytes.
+  func open(_ routes: DatagramRoutes, longest: Int) {
     if isOpen.load(ordering: .relaxed) { return }
     let sockets = routes.sockets.map(\.socket)
     state.withLock {
-      $0.open(routes, sockets)
+      $0.open(routes, sockets, longest: longest)
       isOpen.store(true, ordering: .relaxed)
     }
   }
@@ -101,6 +104,7 @@ final class SendGate: Sendable {
     private var routes: DatagramRoutes?
     /// Those of the routes.
     private var sockets: [BorrowedDescriptor?] = []
+    private(set) var longest = 0
     private var left = 0
     private var counts = Counts()
     /// Those that no call has taken.
@@ -112,9 +116,10 @@ final class SendGate: Sendable {
 
     var isOpen: Bool { routes != nil }
 
-    mutating func open(_ routes: DatagramRoutes, _ sockets: [BorrowedDescriptor?]) {
+    mutating func open(_ routes: DatagramRoutes, _ sockets: [BorrowedDescriptor?], longest: Int) {
       self.routes = routes
       self.sockets = sockets
+      self.longest = longest
       left = Self.most
     }
 

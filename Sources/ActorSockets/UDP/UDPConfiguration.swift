@@ -139,8 +139,6 @@ extension UDPEndpoint {
 }
 
 extension UDPEndpoint.Configuration {
-  var receiveSize: Int { min(max(1, maximumReceiveSizeIPv4, maximumReceiveSizeIPv6), 65_535) }
-
   /// Whether code of the program gets the descriptor of each new socket, and may duplicate it.
   var lendsDescriptors: Bool { prepare != nil }
 
@@ -152,15 +150,24 @@ extension UDPEndpoint.Configuration {
     return configuration
   }
 
+  /// Throws `.invalidArgument`, as an error of this operation.
+  func check(_ operation: String) throws(SocketError) {
+    try DatagramSizes(self).check(operation)
+    guard (0...DatagramBatch.maximumDescriptors).contains(descriptorsPerDatagram) else {
+      throw .invalid(
+        operation,
+        "\(descriptorsPerDatagram) descriptors cannot come with a datagram, only 0 to \(DatagramBatch.maximumDescriptors)"
+      )
+    }
+  }
+
   /// Called before bind(2).
   func prepare(_ socket: BorrowedDescriptor, for address: SocketAddress, isDual: Bool) throws(SocketError) {
     if reuseAddress, !address.isUnix { try socket.set(.reuseAddress, to: true) }
     if reusePort { try socket.set(.reusePort, to: true) }
-    if let receiveBufferSize { try socket.set(.receiveBufferSize, to: receiveBufferSize) }
-    if let sendBufferSize { try socket.set(.sendBufferSize, to: sendBufferSize) }
-    if metadata.contains(.timestamp) { try socket.set(.receivesTimestamp, to: true) }
-    if metadata.contains(.peerCredentials), address.isUnix { try socket.set(.receivesCredentials, to: true) }
-    if !address.isUnix { try prepareIP(socket, for: address, isDual: isDual) }
+    if address.isIPv6 { try socket.set(.ipv6Only, to: !isDual) }
+    if let device, !address.isUnix { try socket.set(.bindToDevice, to: device) }
+    try setOptions(of: socket, isUnix: address.isUnix, isNew: true)
     guard let prepare else { return }
     do {
       try prepare(SocketControl(socket))
@@ -169,15 +176,28 @@ extension UDPEndpoint.Configuration {
     }
   }
 
-  private func prepareIP(_ socket: BorrowedDescriptor, for address: SocketAddress, isDual: Bool) throws(SocketError) {
-    if address.isIPv6 { try socket.set(.ipv6Only, to: !isDual) }
+  /// Sets the options that may also be set after bind(2). A socket that is not new may have options that do not fit the endpoint.
+  func setOptions(of socket: BorrowedDescriptor, isUnix: Bool, isNew: Bool) throws(SocketError) {
+    if let receiveBufferSize { try socket.set(.receiveBufferSize, to: receiveBufferSize) }
+    if let sendBufferSize { try socket.set(.sendBufferSize, to: sendBufferSize) }
+    for (item, option) in Self.metadataOptions(isUnix: isUnix) {
+      let isWanted = metadata.contains(item)
+      if isWanted || !isNew { try socket.set(option, to: isWanted) }
+    }
+    if isUnix { return }
     if broadcast { try socket.set(.broadcast, to: true) }
-    if let device { try socket.set(.bindToDevice, to: device) }
     try socket.set(.receivesErrors, to: true)
     // By default, sockets also receive groups that other sockets of the machine have joined. Old kernels lack the option for IPv6.
     try? socket.set(.multicastAll, to: false)
-    if metadata.contains(.localAddress) { try socket.set(.receivesLocalAddress, to: true) }
-    if metadata.contains(.trafficClass) { try socket.set(.receivesTrafficClass, to: true) }
-    if metadata.contains(.hopLimit) { try socket.set(.receivesHopLimit, to: true) }
+    // The kernel would divide the datagrams of the program.
+    if !isNew { try? socket.set(RawOption.segmentSize, to: 0) }
+  }
+
+  private static func metadataOptions(isUnix: Bool) -> [(UDPEndpoint.Metadata, SocketOption<Bool>)] {
+    if isUnix { return [(.timestamp, .receivesTimestamp), (.peerCredentials, .receivesCredentials)] }
+    return [
+      (.timestamp, .receivesTimestamp), (.localAddress, .receivesLocalAddress),
+      (.trafficClass, .receivesTrafficClass), (.hopLimit, .receivesHopLimit),
+    ]
   }
 }

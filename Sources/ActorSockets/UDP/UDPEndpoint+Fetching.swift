@@ -51,7 +51,7 @@ extension UDPEndpoint {
       guard let socket = core.routes.sockets[index].socket, let batch = registration.reactor.datagramBatch() else {
         break
       }
-      let size = core.joinsReceived ? DatagramBatch.joinedSize : configuration.receiveSize
+      let size = core.joinsReceived ? DatagramBatch.joinedSize : core.sizes.room
       do throws(SystemError) {
         let count = try batch.receive(
           from: socket, atMost: limit, size: size, withMetadata: !configuration.metadata.isEmpty,
@@ -103,12 +103,12 @@ extension UDPEndpoint {
   func arrival(_ number: Int, of batch: DatagramBatch) -> Arrival? {
     let address = batch.address(number)?.unmapped
     let length = batch.length(number)
-    let size = address?.isIPv6 == true ? configuration.maximumReceiveSizeIPv6 : configuration.maximumReceiveSizeIPv4
+    let size = address?.isIPv6 == true ? core.sizes.receiveIPv6 : core.sizes.receiveIPv4
     let (descriptors, lacksDescriptors) = receivedDescriptors(number, of: batch)
     let isTruncated = batch.isTruncated(number) || length > size
     counts.received(length, isTruncated: isTruncated)
     // It may have arrived before the endpoint was connected.
-    if let peer = core.routes.peer, address != peer.address { return nil }
+    if let peer = core.routes.peer, address != peer.address, address != nil || !peer.address.isUnnamed { return nil }
     return Arrival(
       address: address, size: size, isTruncated: isTruncated, descriptors: descriptors,
       lacksDescriptors: lacksDescriptors)

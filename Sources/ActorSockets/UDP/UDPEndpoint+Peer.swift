@@ -75,12 +75,13 @@ extension UDPEndpoint {
   }
 
   /// A connected socket keeps its source address, from which another peer may be unreachable. Disconnecting clears that address, and also
-  /// the port if the kernel chose it, so the socket is bound again.
+  /// the port if the kernel chose it, so the socket is bound again. An adopted socket may have had no address before it was connected.
   private func leavePeer(_ socket: BorrowedDescriptor, _ index: Int) throws(SystemError) {
     if core.routes.peer == nil || core.isUnix { return }
     try socket.disconnect()
     let address = core.routes.sockets[index].address
-    if try socket.localAddress()?.port != address.port { try socket.bind(to: address) }
+    guard let rest = try socket.localAddress(), let port = address.port, rest.port != port else { return }
+    try socket.bind(to: rest.isUnspecified ? rest.with(port: port) : address)
   }
 
   private func connected(_ index: Int, _ address: SocketAddress, _ local: SocketAddress?) {

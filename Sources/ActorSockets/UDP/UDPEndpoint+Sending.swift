@@ -234,11 +234,11 @@ extension UDPEndpoint {
   }
 
   func checkSize(_ count: Int) throws(SocketError) {
-    if count <= configuration.maximumSendSize { return }
+    if count <= core.sizes.send { return }
     throw SocketError(
       .limitExceeded, operation: "send",
       detail:
-        "\(count) bytes are more than the \(configuration.maximumSendSize) that a datagram may have (`maximumSendSize`)"
+        "\(count) bytes are more than the \(core.sizes.send) that a datagram may have (`maximumSendSize`)"
     )
   }
 
@@ -327,7 +327,6 @@ extension UDPEndpoint {
   ) throws -> SendAttempt {
     if executor.isIsolatingCurrentContext() != false || !executor.hasSettled { return .notSent }
     try CurrentTask.checkCancellation()
-    if bytes.count > configuration.maximumSendSize { return .notSent }
     if let timeout, timeout.hasPassed(at: executor.reactor.now) { return .notSent }
     let isReply = isReply && !configuration.throwsUndeliverableReplies
     return executor.reactor.inItsSystem { gate.send(bytes.span, to: address, isReply: isReply) } ?? .notSent
@@ -338,7 +337,7 @@ extension UDPEndpoint {
     executor.callIsSettled()
     guard refusal == nil, filters.send == nil, core.reportedError == nil, !core.mustWaitToSend, sends.queue.isEmpty
     else { return }
-    gate.open(core.routes)
+    gate.open(core.routes, longest: core.sizes.send)
   }
 
   /// Called before anything that a datagram of another thread may not pass by: a send that waits, an error that the next call throws, a

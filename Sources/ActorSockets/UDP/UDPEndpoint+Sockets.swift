@@ -18,7 +18,11 @@ extension UDPEndpoint {
       if configuration.segmentationOffload, (try? socket.get(RawOption.segmentSize)) != nil {
         core.dividesMessages(index)
       }
-      if configuration.receiveOffload, (try? socket.set(RawOption.joinsReceived, to: 1)) != nil {
+      if configuration.receiveOffload { try? socket.set(RawOption.joinsReceived, to: 1) }
+      // Other code that had the socket may have turned it on, too.
+      if configuration.receiveOffload || bound.registration.mayBeShared,
+        let isOn = try? socket.get(RawOption.joinsReceived), isOn != 0
+      {
         core.joinsReceived = true
       }
     }

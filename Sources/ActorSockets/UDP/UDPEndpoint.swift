@@ -135,9 +135,10 @@ public actor UDPEndpoint: ReactorActor {
 
   init(_ made: consuming DatagramSockets, _ configuration: Configuration, _ reactor: Reactor) {
     registration = Registration(on: reactor)
-    core = DatagramCore(made.sockets, isOnDevice: configuration.device != nil, file: made.file)
+    core = DatagramCore(
+      made.sockets, isOnDevice: configuration.device != nil, DatagramSizes(configuration), file: made.file)
     let families = AddressFamily.allCases.filter { family in made.sockets.contains { $0.kind.serves(family) } }
-    bound = (made.sockets.map(\.address), families)
+    bound = (made.sockets.map(\.address.unmapped), families)
     counts = Counts(observer: reactor.observer)
     // Closing must be able to release these closures, because they may hold a reference to the endpoint.
     self.configuration = configuration.withoutClosures
@@ -145,10 +146,15 @@ public actor UDPEndpoint: ReactorActor {
     sends.queue.detachesReplies = !configuration.throwsUndeliverableReplies
     sends.queue.replyLimit = configuration.sendBudget / Self.budgetsPerReplyLimit
     registration.submissions.set(configuration.sendBudget)
-    let (label, address) = (configuration.label, made.sockets.first?.address)
+    let (label, address, peer) = (configuration.label, bound.addresses.first, made.peer)
     identity.withLock {
       $0.label = label
       $0.localAddress = address
+      $0.remoteAddress = peer
+    }
+    if let peer {
+      core.connected(0, to: peer)
+      sends.queue.peer = peer
     }
     submit { $0.begin() }
   }

@@ -48,10 +48,10 @@ private final class PassedSockets {
     let addresses = try [web.0, web.1, admin].map { try $0.address }
     let passed = PassedSockets([web.0, web.1, admin].map { $0.release() }, from: 700)
     let sockets = passed.activated("web:web:admin")
-    #expect(try sockets.take(named: "web").map(\.address) == Array(addresses[0..<2]))
-    expectErrorNow(.invalidArgument, saying: "was taken before") { _ = try sockets.take(named: "web") }
-    #expect(try sockets.take(named: nil).map(\.address) == [addresses[2]])
-    #expect(try sockets.take(named: nil).isEmpty)
+    #expect(try sockets.take(named: "web", as: .listener).map(\.address) == Array(addresses[0..<2]))
+    expectErrorNow(.invalidArgument, saying: "was taken before") { _ = try sockets.take(named: "web", as: .listener) }
+    #expect(try sockets.take(named: nil, as: .listener).map(\.address) == [addresses[2]])
+    #expect(try sockets.take(named: nil, as: .listener).isEmpty)
     #expect((0..<3).allSatisfy { !passed.isInherited($0) })
   }
 
@@ -59,10 +59,10 @@ private final class PassedSockets {
     let passed = PassedSockets([datagramSocket(), try RawSocket.listening().release(), datagramSocket()], from: 710)
     let sockets = passed.activated("dns:web:web")
     // Either all sockets of a name are taken, or the call fails.
-    expectErrorNow(.invalidArgument, saying: "descriptor 712") { _ = try sockets.take(named: "web") }
+    expectErrorNow(.invalidArgument, saying: "descriptor 712") { _ = try sockets.take(named: "web", as: .listener) }
     let missing = "no socket named \"ftp\" was passed, only \"dns\", \"web\""
-    expectErrorNow(.invalidArgument, saying: missing) { _ = try sockets.take(named: "ftp") }
-    #expect(try sockets.take(named: nil).count == 1)
+    expectErrorNow(.invalidArgument, saying: missing) { _ = try sockets.take(named: "ftp", as: .listener) }
+    #expect(try sockets.take(named: nil, as: .listener).count == 1)
     #expect((0..<3).allSatisfy { passed.blocks($0) && !passed.isInherited($0) })
   }
 
@@ -76,11 +76,11 @@ private final class PassedSockets {
     configuration.proxyProtocol?.timeLimit = .zero
     for name in ["web", nil, "admin"] {
       await expectError(.invalidArgument) {
-        _ = try sockets.take(named: name) { try TCPListener.prepare($0, configuration) }
+        _ = try sockets.take(named: name, as: .listener) { try TCPListener.prepare($0, configuration) }
       }
     }
     configuration = TCPListener.Configuration()
-    let found = try sockets.take(named: nil) { try TCPListener.prepare($0, configuration) }
+    let found = try sockets.take(named: nil, as: .listener) { try TCPListener.prepare($0, configuration) }
     try #require(found.count == 3)
     let listeners = found.map { TCPListener.adopted($0, configuration, .shared) }
     let client = try RawSocket.connected(to: address)
@@ -89,18 +89,70 @@ private final class PassedSockets {
     for listener in listeners { await listener.close() }
   }
 
+  private func udp() throws -> (number: Int32, address: SocketAddress) {
+    let number = datagramSocket()
+    try BorrowedDescriptor(number).bind(to: .ipv4(.loopback, port: 0))
+    return (number, try #require(try BorrowedDescriptor(number).localAddress()))
+  }
+
+  @Test func `Listeners and datagram sockets are given out by the calls that take them`() throws {
+    let (dns, web, log) = (try udp(), try RawSocket.listening(), try udp())
+    let address = try web.address
+    let passed = PassedSockets([dns.number, web.release(), log.number], from: 770)
+    let sockets = passed.activated("dns:web:log")
+    expectErrorNow(.invalidArgument, saying: "descriptor 770 is a socket for datagrams, so that UDPEndpoint.activated")
+    {
+      _ = try sockets.take(named: "dns", as: .listener)
+    }
+    expectErrorNow(.invalidArgument, saying: "descriptor 771 listens, so that TCPListener.activated") {
+      _ = try sockets.take(named: "web", as: .datagrams)
+    }
+    #expect(try sockets.take(named: "log", as: .datagrams).map(\.address) == [log.address])
+    #expect(try sockets.take(named: nil, as: .datagrams).map(\.address) == [dns.address])
+    #expect(try sockets.take(named: nil, as: .datagrams).isEmpty)
+    expectErrorNow(.invalidArgument, saying: "was taken before") { _ = try sockets.take(named: "dns", as: .datagrams) }
+    #expect(try sockets.take(named: nil, as: .listener).map(\.address) == [address])
+  }
+
+  @Test func `A refused configuration loses no datagram socket, and then they receive`() async throws {
+    let (first, second) = (try udp(), try udp())
+    let passed = PassedSockets([first.number, second.number], from: 775)
+    let sockets = passed.activated("dns:dns")
+    let refused = UDPEndpoint.Configuration.changed { $0.maximumReceiveSizeIPv4 = 0 }
+    for name in ["dns", nil] {
+      await expectError(.invalidArgument) {
+        _ = try sockets.take(named: name, as: .datagrams) { try UDPEndpoint.prepare($0, refused) }
+      }
+    }
+    #expect(passed.blocks(0) && passed.blocks(1))
+    let found = try sockets.take(named: "dns", as: .datagrams) { try UDPEndpoint.prepare($0, .init()) }
+    let endpoints = found.map { UDPEndpoint.adopted($0, .init(), .shared) }
+    #expect(endpoints.map(\.localAddress) == [first.address, second.address])
+    let client = try DatagramTransport.ipv4.bind()
+    for endpoint in endpoints {
+      try await client.send([1], to: try #require(endpoint.localAddress))
+      try await endpoint.send(endpoint.receive().reply([2]))
+      #expect(try await client.receive().bytes == [2])
+      await endpoint.close()
+    }
+  }
+
   @Test func `An environment that names what is not open is refused, and nothing is touched`() throws {
     let passed = PassedSockets([try RawSocket.listening().release()], from: 720)
     let sockets = ActivatedSockets { () throws(SocketError) in
       try SocketActivation(processID: 1, first: 720) { $0 == "LISTEN_PID" ? "1" : $0 == "LISTEN_FDS" ? "3" : nil }
     }
-    for _ in 0..<2 { expectErrorNow(.invalidArgument, saying: "LISTEN_FDS is 3") { _ = try sockets.take(named: nil) } }
+    for _ in 0..<2 {
+      expectErrorNow(.invalidArgument, saying: "LISTEN_FDS is 3") { _ = try sockets.take(named: nil, as: .listener) }
+    }
     #expect(passed.isInherited(0))
   }
 
   @Test func `A program that was not activated gets no sockets`() throws {
     #expect(try TCPListener.activated().isEmpty)
     #expect(try TCPListener.activated(named: "web").isEmpty)
+    #expect(try UDPEndpoint.activated().isEmpty)
+    #expect(try UDPEndpoint.activated(named: "dns").isEmpty)
   }
 
   @Test func `Threads that ask at once get each socket once`() async throws {
@@ -108,7 +160,7 @@ private final class PassedSockets {
     let sockets = passed.activated((0..<20).map { "\($0 % 10)" }.joined(separator: ":"))
     let counts = try await withThrowingTaskGroup(of: Int.self) { group in
       for name in 0..<10 {
-        for _ in 0..<4 { group.addTask { (try? sockets.take(named: "\(name)").count) ?? 0 } }
+        for _ in 0..<4 { group.addTask { (try? sockets.take(named: "\(name)", as: .listener).count) ?? 0 } }
       }
       return try await group.reduce(0, +)
     }
@@ -121,7 +173,9 @@ private final class PassedSockets {
     let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}")
     #expect(composed == decomposed)
     let sockets = passed.activated(composed)
-    expectErrorNow(.invalidArgument, saying: "no socket named") { _ = try sockets.take(named: decomposed) }
-    #expect(try sockets.take(named: composed).count == 1)
+    expectErrorNow(.invalidArgument, saying: "no socket named") {
+      _ = try sockets.take(named: decomposed, as: .listener)
+    }
+    #expect(try sockets.take(named: composed, as: .listener).count == 1)
   }
 }

@@ -25,9 +25,9 @@ import Testing
     }
   }
 
-  enum Unfit: CaseIterable { case none, closed, pipe, file, datagram, sequence, listening, unconnected, connected }
+  enum Unfit { case none, closed, pipe, file, datagram, sequence, netlink, listening, unconnected, connected }
 
-  /// A descriptor that is no connection, or no listener.
+  /// A descriptor that is no connection, no listener or no datagram socket.
   private func make(_ unfit: Unfit) throws -> (number: Int32, others: [RawSocket]) {
     switch unfit {
     case .none: return (-1, [])
@@ -39,6 +39,7 @@ import Testing
     case .file: return (unsafe open("/proc/self/stat", O_RDONLY), [])
     case .datagram: return (socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0), [])
     case .sequence: return (socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0), [])
+    case .netlink: return (socket(AF_NETLINK, Int32(SOCK_DGRAM.rawValue), 0), [])
     case .listening: return (try RawSocket.listening().release(), [])
     case .unconnected: return (socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0), [])
     case .connected:
@@ -51,7 +52,8 @@ import Testing
     arguments: [
       (.none, .invalidArgument, "is not open"), (.closed, .invalidArgument, "is not open"),
       (.pipe, .notASocket, "is a pipe, not a socket"), (.file, .notASocket, "is a regular file, not a socket"),
-      (.datagram, .invalidArgument, "for datagrams"), (.sequence, .invalidArgument, "for datagrams"),
+      (.datagram, .invalidArgument, "for datagrams, so that UDPEndpoint.adopt takes it"),
+      (.sequence, .invalidArgument, "is a socket for packets, not for a stream of bytes"),
     ] as [(Unfit, SocketError.Code, String)])
   func `A descriptor that is no stream socket stays the caller's, as it was`(
     unfit: Unfit, code: SocketError.Code, part: String
@@ -67,6 +69,22 @@ import Testing
     for (unfit, part) in [(Unfit.connected, "TCPConnection.adopt takes it"), (.unconnected, "does not listen")] {
       try await expectUntouched(unfit, .invalidArgument, part) { _ = try TCPListener.adopt(fileDescriptor: $0) }
     }
+  }
+
+  @Test(
+    arguments: [
+      (.none, .invalidArgument, "is not open"), (.closed, .invalidArgument, "is not open"),
+      (.pipe, .notASocket, "is a pipe, not a socket"), (.file, .notASocket, "is a regular file, not a socket"),
+      (.sequence, .invalidArgument, "is a socket for packets, not for datagrams"),
+      (.netlink, .invalidArgument, "is of no family known here"),
+      (.listening, .invalidArgument, "TCPListener.adopt takes it"),
+      (.connected, .invalidArgument, "TCPConnection.adopt takes it"),
+      (.unconnected, .invalidArgument, "is a socket for a stream of bytes, not for datagrams"),
+    ] as [(Unfit, SocketError.Code, String)])
+  func `A descriptor that is no datagram socket stays the caller's, as it was`(
+    unfit: Unfit, code: SocketError.Code, part: String
+  ) async throws {
+    try await expectUntouched(unfit, code, part) { _ = try UDPEndpoint.adopt(fileDescriptor: $0) }
   }
 
   private func expectUntouched(

@@ -19,7 +19,7 @@ import Testing
       addresses.map {
         BoundSocket(
           registration: Registration(on: .shared), address: $0, kind: BoundSocket.Kind($0, mayBeDual: mayBeDual))
-      }, isOnDevice: isOnDevice)
+      }, isOnDevice: isOnDevice, DatagramSizes(UDPEndpoint.Configuration()))
   }
 
   // MARK: Routes

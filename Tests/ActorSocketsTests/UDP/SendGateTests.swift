@@ -22,7 +22,7 @@ import Testing
     peer: SocketAddress? = nil, socket: BorrowedDescriptor? = BorrowedDescriptor(7)
   ) -> SendGate.State {
     var state = SendGate.State()
-    state.open(routes(peer), [socket])
+    state.open(routes(peer), [socket], longest: .max)
     return state
   }
 
@@ -51,7 +51,7 @@ import Testing
     var state = Self.open()
     var errors: [UInt64] = []
     for errno in [Errno.connectionRefused, Errno.hostUnreachable] {
-      state.open(Self.routes(nil), [BorrowedDescriptor(7)])
+      state.open(Self.routes(nil), [BorrowedDescriptor(7)], longest: .max)
       if case .failed(let number) = fail(&state, errno) { errors.append(number) }
     }
     #expect(errors.count == 2 && errors[0] != errors[1])

@@ -11,7 +11,8 @@ internal import SocketSystem
 // - At that call all descriptors get close-on-exec, as with sd_listen_fds(3), because a child does not need them. A program
 //   that replaces itself with execve(2) keeps its process ID, so it must remove these variables from the environment that it
 //   passes on.
-// - Each descriptor is given out once. A descriptor that cannot be used, for example a datagram socket, is not changed further.
+// - Each descriptor is given out once, to a call that takes sockets of its kind: listeners or datagram sockets. A descriptor that no call
+//   takes, for example a connection, is not changed further.
 
 struct SocketActivation: Equatable {
   struct Passed: Equatable {
@@ -69,12 +70,14 @@ final class ActivatedSockets: Sendable {
   /// `read` is called at the first `take`, and again only after it has failed.
   init(_ read: @escaping @Sendable () throws(SocketError) -> SocketActivation) { self.read = read }
 
-  /// Gives out the listening stream sockets with this name, or all that were not given out yet. Empty if the process was not activated.
+  /// Gives out the sockets with this name, or all for this role that were not given out yet. Empty if the process was not activated.
   /// `prepare` is called with each socket before any of them is given out.
   ///
-  /// Throws `.invalidArgument` if no socket has this name, or if one with this name is not a listening stream socket. If this or `prepare`
-  /// throws, no socket is given out.
-  func take(named name: String?, _ prepare: (AdoptableSocket) throws -> Void = { _ in }) throws -> [AdoptableSocket] {
+  /// Throws `.invalidArgument` if no socket has this name, or if one with this name does not fit the role. If this or `prepare` throws, no
+  /// socket is given out.
+  func take(
+    named name: String?, as role: AdoptableSocket.Role, _ prepare: (AdoptableSocket) throws -> Void = { _ in }
+  ) throws -> [AdoptableSocket] {
     try passed.withLock { passed in
       var sockets = try passed ?? begin()
       defer { passed = sockets }
@@ -89,9 +92,9 @@ final class ActivatedSockets: Sendable {
       var taken: [Int: AdoptableSocket] = [:]
       for index in here {
         do {
-          taken[index] = try AdoptableSocket(sockets[index].socket.number, as: .listener)
+          taken[index] = try AdoptableSocket(sockets[index].socket.number, as: role, for: .activated)
         } catch {
-          // Without a name the socket is skipped: another call may ask for it by name.
+          // Without a name the socket is skipped: another call may take it.
           if name != nil { throw error }
         }
       }

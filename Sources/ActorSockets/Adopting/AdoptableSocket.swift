@@ -1,26 +1,30 @@
 internal import SocketSystem
 
-/// A stream socket that was checked and can be adopted. The check does not change the socket.
+/// A socket that was checked and can be adopted. The check does not change the socket.
 struct AdoptableSocket {
-  enum Role { case connection, listener }
+  enum Role { case connection, listener, datagrams }
 
-  /// A listener's own address, or a connection's remote address.
+  /// The call that takes the socket, as a refusal names it.
+  enum Call: String { case adopt, activated }
+
+  /// A connection's remote address; otherwise the socket's own address.
   let address: SocketAddress?
   let isTCP: Bool
   let socket: BorrowedDescriptor
 
   /// Throws `.notASocket` or `.invalidArgument`. The description says what the descriptor is instead.
-  init(_ number: Int32, as role: Role) throws(SocketError) {
+  init(_ number: Int32, as role: Role, for call: Call = .adopt) throws(SocketError) {
     socket = BorrowedDescriptor(number)
     do {
-      if let misfit = try Self.misfit(socket, as: role) {
+      if let misfit = try Self.misfit(socket, as: role, for: call) {
         throw SocketError.invalid("adopt", "descriptor \(number) \(misfit)")
       }
-      if try socket.blocksOnClose() {
+      // Closing a datagram socket never blocks.
+      if role != .datagrams, try socket.blocksOnClose() {
         throw SocketError.invalid(
           "adopt", "descriptor \(number) has SO_LINGER above 0, so closing it would block the reactor's thread")
       }
-      address = role == .listener ? try socket.localAddress() : try socket.remoteAddress()
+      address = role == .connection ? try socket.remoteAddress() : try socket.localAddress()
       isTCP = try socket.isTCP()
     } catch let error as SocketError {
       throw error
@@ -29,7 +33,9 @@ struct AdoptableSocket {
     } catch {
       throw .invalid("adopt", "\(error)")
     }
-    if role == .listener, address == nil { throw .invalid("adopt", "descriptor \(number) is of no family known here") }
+    if role != .connection, address == nil {
+      throw .invalid("adopt", "descriptor \(number) is of no family known here")
+    }
   }
 
   func take() throws(SocketError) -> OwnedDescriptor {
@@ -50,16 +56,22 @@ struct AdoptableSocket {
   func takeOwnership() -> OwnedDescriptor { OwnedDescriptor(owning: socket.number) }
 
   /// Phrased to follow "descriptor 5"; `nil` if the socket fits the role.
-  private static func misfit(_ socket: BorrowedDescriptor, as role: Role) throws(SystemError) -> String? {
-    guard try socket.isStream() else { return "is a socket for datagrams or packets, not for a stream of bytes" }
-    let listens = try socket.get(.isListening) != 0
-    switch role {
-    case .connection: return listens ? "listens, so that TCPListener.adopt takes it" : nil
-    case .listener:
-      if listens { return nil }
-      let isConnected = (try? socket.remoteAddress()) != nil
-      return isConnected ? "is a connection, so that TCPConnection.adopt takes it" : "does not listen: call listen(2)"
+  private static func misfit(
+    _ socket: BorrowedDescriptor, as role: Role, for call: Call
+  ) throws(SystemError) -> String? {
+    if try socket.get(.type) == SocketKind.datagram {
+      return role == .datagrams ? nil : "is a socket for datagrams, so that UDPEndpoint.\(call) takes it"
     }
+    let wanted = role == .datagrams ? "datagrams" : "a stream of bytes"
+    guard try socket.isStream() else { return "is a socket for packets, not for \(wanted)" }
+    if try socket.get(.isListening) != 0 {
+      return role == .listener ? nil : "listens, so that TCPListener.\(call) takes it"
+    }
+    if role == .connection { return nil }
+    let isConnected = (try? socket.remoteAddress()) != nil
+    if isConnected { return "is a connection, so that TCPConnection.adopt takes it" }
+    return role == .listener
+      ? "does not listen: call listen(2)" : "is a socket for a stream of bytes, not for \(wanted)"
   }
 
   private static func refusal(_ number: Int32, _ error: SystemError) -> SocketError {
