@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Datagram sockets that other code has made.
-@Suite(.endsInTime, .tags(.manualMemory)) struct DatagramAdoptTests {
+@Suite(.conformance, .endsInTime, .tags(.manualMemory)) struct DatagramAdoptTests {
   private func socket(_ transport: DatagramTransport) throws -> OwnedDescriptor {
     let family = transport.isUnix ? SocketKind.unix : transport == .ipv4 ? SocketKind.ipv4 : SocketKind.ipv6
     let socket = try OwnedDescriptor.datagramSocket(family: family)

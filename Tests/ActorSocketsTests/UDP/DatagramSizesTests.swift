@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Sizes that are changed after bind.
-@Suite(.endsInTime) struct DatagramSizesTests {
+@Suite(.conformance, .endsInTime) struct DatagramSizesTests {
   @Test(arguments: DatagramTransport.allCases)
   func `The largest size of received datagrams changes for its family`(transport: DatagramTransport) async throws {
     let (client, server, address) = try transport.pair()
