@@ -13,7 +13,7 @@ extension UDPEndpoint {
   /// The configuration's settings apply as with ``bind(to:configuration:reactor:)``, except those that take effect before bind(2):
   /// ``Configuration/reuseAddress``, ``Configuration/reusePort``, ``Configuration/ipv6Only``, ``Configuration/device``,
   /// ``Configuration/permissions`` and ``Configuration/prepare``. They are ignored. A socket that may send to broadcast addresses still
-  /// may.
+  /// may. Metadata that is not in ``Configuration/metadata`` is turned off.
   ///
   /// - Parameters:
   ///   - fileDescriptor: The socket. Do not use or close it afterwards.
