@@ -52,10 +52,11 @@ extension StreamListener {
 }
 
 extension ServedListener {
-  /// Encrypts and serves the connections of a listener as `StreamListener.serve(tls:_:handler:)` does.
+  /// Creates an entry of a list that is served together. The connections are encrypted and served as by
+  /// `StreamListener.serve(tls:_:handler:)`.
   ///
   /// - Parameters:
-  ///   - listener: The listener.
+  ///   - listener: The listener. All listeners of the list must have the same reactor.
   ///   - context: The certificates, trust roots and other settings.
   ///   - handler: Serves one connection.
   public init<Listener: StreamListener>(
@@ -65,10 +66,11 @@ extension ServedListener {
     self.init(listener) { plain in try await plain.serve(tls: context) { try await handler($0) } }
   }
 
-  /// Encrypts and serves the connections of a listener as `StreamListener.serve(tls:_:isolatedHandler:)` does.
+  /// Creates an entry of a list that is served together. The connections are encrypted and served as by
+  /// `StreamListener.serve(tls:_:isolatedHandler:)`.
   ///
   /// - Parameters:
-  ///   - listener: The listener.
+  ///   - listener: The listener. All listeners of the list must have the same reactor.
   ///   - context: The certificates, trust roots and other settings.
   ///   - handler: Serves one connection, in the isolation of the connection.
   @_disfavoredOverload

@@ -69,7 +69,7 @@ import Testing
     ("_ = try UDPEndpoint.bind(port: 80)", "'bind(port:)' is unavailable: use bind(to: .port(5000))"),
     (
       "try await endpoint.send(\"hi\", to: endpoint.localAddresses[0])",
-      "'send(_:to:)' is unavailable: use send(Array(text.utf8), to: address)"
+      "'send(_:to:)' is unavailable: use send(utf8:to:)"
     ),
     (
       "try await endpoint.send([1], host: \"a\", port: 80)",

@@ -2,7 +2,12 @@ internal import SocketSystem
 
 /// A socket that was checked and can be adopted. The check does not change the socket.
 struct AdoptableSocket {
-  enum Role { case connection, listener, datagrams }
+  enum Role {
+    case connection, listener, datagrams
+
+    /// Of the two roles that sockets of systemd have.
+    var other: Role { self == .listener ? .datagrams : .listener }
+  }
 
   /// The call that takes the socket, as a refusal names it.
   enum Call: String { case adopt, activated }
@@ -34,7 +39,7 @@ struct AdoptableSocket {
       throw .invalid("adopt", "\(error)")
     }
     if role != .connection, address == nil {
-      throw .invalid("adopt", "descriptor \(number) is of no family known here")
+      throw .invalid("adopt", "descriptor \(number) has an address family that is not supported")
     }
   }
 
@@ -60,16 +65,16 @@ struct AdoptableSocket {
     _ socket: BorrowedDescriptor, as role: Role, for call: Call
   ) throws(SystemError) -> String? {
     if try socket.get(.type) == SocketKind.datagram {
-      return role == .datagrams ? nil : "is a socket for datagrams, so that UDPEndpoint.\(call) takes it"
+      return role == .datagrams ? nil : "is a socket for datagrams; use UDPEndpoint.\(call)"
     }
     let wanted = role == .datagrams ? "datagrams" : "a stream of bytes"
     guard try socket.isStream() else { return "is a socket for packets, not for \(wanted)" }
     if try socket.get(.isListening) != 0 {
-      return role == .listener ? nil : "listens, so that TCPListener.\(call) takes it"
+      return role == .listener ? nil : "listens; use TCPListener.\(call)"
     }
     if role == .connection { return nil }
     let isConnected = (try? socket.remoteAddress()) != nil
-    if isConnected { return "is a connection, so that TCPConnection.adopt takes it" }
+    if isConnected { return "is a connection; use TCPConnection.adopt" }
     return role == .listener
       ? "does not listen: call listen(2)" : "is a socket for a stream of bytes, not for \(wanted)"
   }

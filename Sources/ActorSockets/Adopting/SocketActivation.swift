@@ -73,8 +73,9 @@ final class ActivatedSockets: Sendable {
   /// Gives out the sockets with this name, or all for this role that were not given out yet. Empty if the process was not activated.
   /// `prepare` is called with each socket before any of them is given out.
   ///
-  /// Throws `.invalidArgument` if no socket has this name, or if one with this name does not fit the role. If this or `prepare` throws, no
-  /// socket is given out.
+  /// systemd gives all sockets of a unit the same name. So sockets for the other role are skipped. Throws `.invalidArgument` if no socket has
+  /// this name, if no socket with this name fits the role, or if one of them fits no role. If this or `prepare` throws, no socket is given
+  /// out.
   func take(
     named name: String?, as role: AdoptableSocket.Role, _ prepare: (AdoptableSocket) throws -> Void = { _ in }
   ) throws -> [AdoptableSocket] {
@@ -90,14 +91,17 @@ final class ActivatedSockets: Sendable {
         throw Self.missing(name, wasTaken: !wanted.isEmpty, among: sockets.map(\.socket.name))
       }
       var taken: [Int: AdoptableSocket] = [:]
+      var misfit: SocketError?
       for index in here {
-        do {
+        do throws(SocketError) {
           taken[index] = try AdoptableSocket(sockets[index].socket.number, as: role, for: .activated)
         } catch {
-          // Without a name the socket is skipped: another call may take it.
-          if name != nil { throw error }
+          let isForOther = (try? AdoptableSocket(sockets[index].socket.number, as: role.other)) != nil
+          if name != nil, !isForOther { throw error }
+          misfit = misfit ?? error
         }
       }
+      if name != nil, taken.isEmpty, let misfit { throw misfit }
       for index in here { if let socket = taken[index] { try prepare(socket) } }
       for index in taken.keys { sockets[index].isHere = false }
       return here.compactMap { taken[$0] }

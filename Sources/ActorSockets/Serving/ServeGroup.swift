@@ -3,8 +3,8 @@
 //
 // Invariants:
 // - A listener accepts a connection only if all listeners together have fewer than the limit, and fewer of its peer than that limit.
-// - A listener that may not accept for want of room is in `waiting`, once. When room appears, the listener that has waited longest is told.
-//   The others accept only after it, so a flood at one listener does not keep out the clients of another.
+// - A listener that finds no room, or that must let others go first, is in `waiting` once. When a connection ends, the first one in
+//   `waiting` tries again, and the others only after it. So a flood at one listener does not keep out the clients of another.
 // - It is used on the reactor's thread only (`ReactorBound`). The listeners' state is read there by plain calls.
 
 internal import EpollReactor
@@ -16,6 +16,8 @@ final class ServeGroup {
   /// Connections are handed to them in turn; empty to use the listeners' own.
   let reactors: [Reactor]
   private var waiting: [ObjectIdentifier] = []
+  /// A signal has stopped the listeners that had taken it over by then. The others stop when they begin to serve.
+  var hasStopped = false
 
   init(_ listeners: [any ServingListener], limit: Int, _ reactors: [Reactor]) {
     self.listeners = listeners
@@ -58,12 +60,15 @@ final class ServeGroup {
 extension ServingListener {
   var group: ServeGroup? { serveTask?.group?.value }
 
-  /// Accepts a connection if one waits and the limits of the group allow it.
+  /// Accepts a connection for the server if one waits and the limits of the group allow it.
   func acceptIfRoom() -> Connection? {
     guard let group else { return acceptNow() }
     if !group.mayAccept(self, own: server.held) { return nil }
     let connection = acceptNow()
-    if connection != nil { server.connectionArrives() }
+    if let connection {
+      // Behind a balancer, the peer is known when the header has arrived.
+      server.connectionArrives(connection.id, from: awaitsHeaders ? nil : connection.remoteAddress)
+    }
     group.leave(self)
     return connection
   }

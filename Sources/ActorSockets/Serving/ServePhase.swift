@@ -2,14 +2,15 @@
 //
 //            started            drained                  the time is over
 //    idle ────────────▶ serving ────────▶ draining ─────────────────────────▶ over
-//     │ ▲                                    │ all handlers have ended         │
+//     │ ▲                  └────────── drained, without time ───────────────▶ │
+//     │ │                                    │ all handlers have ended         │
 //     │ └────────────────────────────────────┴────────────── ended ────────────┘
 //     │ drained
 //     ▼
 //    drained early: the next `serve` returns at once
 //
 // Invariants:
-// - Of several drains the earliest end counts, and the one that ends most idle reads.
+// - If several drains are requested, the earliest end applies, and of their `IdleReads` the one that ends most reads.
 // - The backlog is what waited when the first drain began. It only shrinks.
 
 internal import EpollReactor

@@ -1,7 +1,7 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// How a server that runs is stopped, and what its loop waits for. `ServePhase` decides what a stop means.
+/// Holds what stops a running server: its drain, the signals, the deadline and the suspended loop. `ServePhase` decides what a stop means.
 package struct ServeStop {
   /// How the server stops unless a call of `drain` says otherwise.
   let drain: Drain

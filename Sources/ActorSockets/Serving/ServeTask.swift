@@ -7,6 +7,8 @@ package struct ServeTask {
   private var nextReactor = 0
   /// `nil` if the listener is served by itself.
   let group: ReactorBound<ServeGroup>?
+  /// The number of the last call of `accept` that the server has made and that had to wait.
+  var accept: UInt64?
   var stop: ServeStop
 
   init(_ options: ServeOptions, _ reactors: [Reactor], _ group: ReactorBound<ServeGroup>?, _ stop: ServeStop) {

@@ -13,10 +13,10 @@ public struct ServedListener: Sendable {
   private let listener: any StreamListener
   private let serve: @Sendable (ServeOptions, ReactorBound<ServeGroup>) async throws -> ServeReport
 
-  /// Serves the connections of a listener as ``StreamListener/serve(_:handler:)`` does.
+  /// Creates an entry of a list that is served together. The connections are served as by ``StreamListener/serve(_:handler:)``.
   ///
   /// - Parameters:
-  ///   - listener: The listener.
+  ///   - listener: The listener. All listeners of the list must have the same reactor.
   ///   - handler: Serves one connection.
   public init<Listener: StreamListener>(
     _ listener: Listener, handler: @escaping @concurrent @Sendable (Listener.Connection) async throws -> Void
@@ -24,10 +24,10 @@ public struct ServedListener: Sendable {
     self.init(listener, .concurrent(handler))
   }
 
-  /// Serves the connections of a listener as ``StreamListener/serve(_:isolatedHandler:)`` does.
+  /// Creates an entry of a list that is served together. The connections are served as by ``StreamListener/serve(_:isolatedHandler:)``.
   ///
   /// - Parameters:
-  ///   - listener: The listener.
+  ///   - listener: The listener. All listeners of the list must have the same reactor.
   ///   - handler: Serves one connection, in the isolation of the connection.
   @_disfavoredOverload
   public init<Listener: StreamListener>(
@@ -87,8 +87,8 @@ extension Collection where Element == ServedListener {
   /// together. When connections wait at several listeners, these accept in turn as room becomes available. A listener that is drained by
   /// itself stops; the others go on.
   ///
-  /// *Signals* and *cancellation* drain all listeners. If one listener fails, the others are drained, too. *Ordering*: it takes its place
-  /// among the calls of each listener in the order in which they were made.
+  /// *Signals* and *cancellation* drain all listeners. If one listener fails or is closed, the others are drained, too, and the error is
+  /// thrown in place of a report. *Ordering*: it takes its place among the calls of each listener in the order in which they were made.
   ///
   /// - Parameter options: The limits, the drain, the signals, and the other settings.
   /// - Returns: The sums of the reports of all listeners.

@@ -139,8 +139,11 @@ package struct Server<Connection> {
 
   mutating func acceptFailed() { accepting = .none }
 
-  /// A connection is accepted, which the server may be waiting for.
-  mutating func connectionArrives() { if accepting == .waiting { accepting = .arriving } }
+  /// The connection that the server accepts is here. `accepted` follows. Servers of the same group count it from now on.
+  mutating func connectionArrives(_ id: UInt64, from peer: SocketAddress?) {
+    accepting = .arriving
+    peers.enter(id, from: peer)
+  }
 
   // MARK: The ends of connections
 

@@ -18,6 +18,7 @@ extension ServingListener {
     let signals = try takeOver(options.stopSignals) { $0.stopSignalArrived() }
     serveTask = ServeTask(options, reactors, request.group, ServeStop(options.drain, signals))
     server.started(options.limits, descriptors: DescriptorReserve.refresh().connections)
+    if let group, group.hasStopped { stopSignalArrived() }
     let executor = options.executor.choice()
     // A separate task, so that cancelling the caller does not cancel the handlers.
     let tree = Task { try await serveTree(executor, request.handler) }
@@ -34,6 +35,7 @@ extension ServingListener {
   }
 
   private func stopSignalArrived() {
+    group?.hasStopped = true
     if let drain = serveTask?.stop.signalArrived() { beginDrain(drain) }
   }
 
@@ -73,6 +75,7 @@ extension ServingListener {
       while server.hasConnections { await nextChange(claimPlaceNow()).suspend() }
       group.cancelAll()
       for connection in server.takeRemaining() { connection.submit { $0.abort() } }
+      self.group?.roomMayBe()
     }
     if let failure { throw failure }
     return server.report
@@ -95,7 +98,7 @@ extension ServingListener {
         await nextChange(claimPlaceNow()).suspend()
       case .accept:
         do {
-          return enlist(try await acceptNext(nil, claimPlaceNow()))
+          return enlist(try await acceptNext(nil, claimPlaceNow(), toServe: true))
         } catch {
           server.acceptFailed()
           if let error = error as? SocketError, error.code == .closed, server.isDraining { return nil }

@@ -52,13 +52,15 @@ extension ServingListener {
     return try await acceptNext(timeout, place)
   }
 
-  func acceptNext(_ timeout: Timeout?, _ place: Place) async throws -> Connection {
+  /// `toServe`: the server makes this call, so that the limits of its group apply.
+  func acceptNext(_ timeout: Timeout?, _ place: Place, toServe: Bool = false) async throws -> Connection {
     try Task.checkCancellation()
     if let failure { throw failure }
-    if waiters.isEmpty, let connection = acceptIfRoom() { return connection }
+    if waiters.isEmpty, let connection = toServe ? acceptIfRoom() : acceptNow() { return connection }
     if let failure { throw failure }
     let waiter = waiters.add(place, at: registration.tickTime)
     let id = waiter.id
+    if toServe { serveTask?.accept = id }
     if let timeout { startTimer(timeout, for: DeadlineTag(.accept, id)) }
     defer { stopTimer(for: DeadlineTag(.accept, id)) }
     await wait(for: waiter.suspension) {
@@ -68,7 +70,9 @@ extension ServingListener {
   }
 
   package func serveWaiters() {
-    while !waiters.isEmpty, failure == nil, let connection = acceptIfRoom() {
+    while let first = waiters.first?.id, failure == nil,
+      let connection = first == serveTask?.accept ? acceptIfRoom() : acceptNow()
+    {
       waiters.takeFirst()?.resume(.success(connection))
     }
   }

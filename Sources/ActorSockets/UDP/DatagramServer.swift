@@ -8,15 +8,15 @@
 //                    │ the queue is full,             └──(the drain is over)──▶ aborted
 //                    │ or the drain is over
 //                    ▼
-//                 dropped
+//                unserved
 //
 // Invariants:
-// - Each received datagram is counted once in the report at the end: received = finished + failed + failedByPeer + aborted + dropped.
-// - Handlers begin in the order in which the datagrams were received, and at most as many run as the limit says.
+// - Each received datagram is counted once in the report at the end: received = finished + failed + failedByPeer + aborted + unserved.
+// - Handlers are started in the order in which the datagrams were received, and at most as many run as the limit says.
 // - Datagrams wait only while all handlers are busy, and then they have at most as many bytes as the limit of the queue says. With the
 //   policy to wait, no datagram is received while all handlers are busy.
 // - During a drain no datagram is waited for. Those in the kernel's buffers are received until the buffers were empty once, or until as many
-//   bytes were received as they hold: a flood must not keep the server from stopping.
+//   bytes were received as they hold: a flood must not keep the server from stopping. Buffers of unix sockets have no limit in bytes.
 
 internal import EpollReactor
 
@@ -26,7 +26,7 @@ struct DatagramServer {
   private(set) var report = UDPEndpoint.ServeReport()
   private var limit = 1
   private var overflow = UDPEndpoint.Overflow.wait
-  private var queueLimit = 0
+  private var queueBudget = 0
   private var waiting = FIFO<Datagram>()
   private var waitingBytes = 0
   private(set) var handlers = 0
@@ -46,7 +46,7 @@ struct DatagramServer {
     phase.started()
     limit = options.handlers
     overflow = options.overflow
-    queueLimit = options.queueLimit
+    queueBudget = options.queueBudget
   }
 
   /// `bytes` is the size of the kernel's buffers. See `ServePhase.drained`.
@@ -56,14 +56,21 @@ struct DatagramServer {
 
   mutating func drainIsOver() { phase.drainIsOver() }
 
+  var isOver: Bool { phase.isOver }
+
+  /// The kernel has given these datagrams, also those that a filter dropped.
+  mutating func fetched(_ count: Int, bytes: Int) {
+    phase.changeBacklog { $0 = max(0, $0 - bytes - count * Self.overhead) }
+  }
+
   /// A receive during the drain found no datagram, or the endpoint is closed.
   mutating func nothingIsLeft() { phase.changeBacklog { $0 = 0 } }
 
-  /// The handlers that still run are counted as aborted, and the datagrams that still wait as dropped.
+  /// The handlers that still run are counted as aborted, and the datagrams that still wait as unserved.
   mutating func abortRemaining() {
     report.aborted += handlers
     handlers = 0
-    report.dropped += waiting.count
+    report.unserved += waiting.count
     (waiting, waitingBytes) = (FIFO(), 0)
   }
 
@@ -75,6 +82,8 @@ struct DatagramServer {
   // MARK: What to do next
 
   enum Step {
+    /// Call `nextToHandle`.
+    case handle
     /// Receive at most this many datagrams, and report each with `received`.
     case receive(upTo: Int)
     /// Receive at most this many of the datagrams that have arrived, and report each, or report
@@ -84,9 +93,9 @@ struct DatagramServer {
     case stop
   }
 
-  /// To be called when `nextToHandle` has no datagram.
   func step() -> Step {
     if phase.isOver { return .stop }
+    if handlers < limit, !waiting.isEmpty { return .handle }
     let room = overflow == .wait ? limit - handlers : UDPEndpoint.fetchSize
     guard let bytes = phase.backlog else { return room > 0 ? .receive(upTo: room) : .wait }
     if bytes > 0 { return room > 0 ? .receiveArrived(upTo: room) : .wait }
@@ -102,15 +111,14 @@ struct DatagramServer {
   mutating func received(_ datagram: Datagram) {
     let cost = datagram.bytes.count + Self.overhead
     report.received += 1
-    phase.changeBacklog { $0 = max(0, $0 - cost) }
-    if overflow == .dropNewest, handlers == limit, waitingBytes + cost > queueLimit {
-      report.dropped += 1
+    if overflow == .dropNewest, handlers == limit, waitingBytes + cost > queueBudget {
+      report.unserved += 1
       return
     }
     waiting.append(datagram)
     waitingBytes += cost
     if overflow == .dropOldest, handlers == limit {
-      while waitingBytes > queueLimit, takeWaiting() != nil { report.dropped += 1 }
+      while waitingBytes > queueBudget, takeWaiting() != nil { report.unserved += 1 }
     }
   }
 

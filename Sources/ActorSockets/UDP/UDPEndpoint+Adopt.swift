@@ -22,7 +22,8 @@ extension UDPEndpoint {
   /// - Returns: The endpoint.
   /// - Throws: ``SocketError``: `.notASocket`, or `.invalidArgument` if the descriptor is closed, is not a datagram socket, or is of another
   ///   family; `.invalidArgument` for a size or number of the configuration that is out of range. The caller then still owns the
-  ///   descriptor. Its socket is unchanged, unless an option of the configuration could not be set.
+  ///   descriptor. If the socket itself is refused, it is unchanged. If an option or bind(2) fails, the error is
+  ///   the kernel's, and options that were set before keep their new values.
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> UDPEndpoint {

@@ -119,8 +119,8 @@ extension UDPEndpoint {
     public var runningHandlers = 0
     /// The datagrams that wait in the program for a handler.
     public var waitingForHandler = 0
-    /// The datagrams that the server has dropped, because all handlers were busy and the queue was full, or because the drain was over.
-    public var datagramsNotServed: UInt64 = 0
+    /// The datagrams that got no handler: see ``UDPEndpoint/ServeReport/unserved``.
+    public var datagramsUnserved: UInt64 = 0
   }
 
   /// The metrics of the endpoint at this moment.
@@ -144,7 +144,7 @@ extension UDPEndpoint {
     metrics.fetchedAhead = receives.queue.fetchedCount
     metrics.runningHandlers = serving.server.handlers
     metrics.waitingForHandler = serving.server.waitingCount
-    metrics.datagramsNotServed = UInt64(serving.server.report.dropped)
+    metrics.datagramsUnserved = UInt64(serving.server.report.unserved)
     return metrics
   }
 

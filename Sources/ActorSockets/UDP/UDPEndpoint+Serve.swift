@@ -12,6 +12,8 @@ extension UDPEndpoint {
     fileprivate var task: (options: ServeOptions, stop: ServeStop)?
     /// The receive that the server's task waits for.
     fileprivate var receive: UInt64?
+
+    var isRunning: Bool { task != nil }
   }
 
   fileprivate enum Handler: Sendable {
@@ -28,20 +30,23 @@ extension UDPEndpoint {
   /// }
   /// ```
   ///
-  /// Handlers begin in the order in which the datagrams arrived. At most ``ServeOptions/handlers`` of them run at a time;
-  /// ``ServeOptions/overflow`` decides about datagrams that arrive while all are busy. An error that a handler throws ends only that
-  /// handler. Errors that no peer caused are printed in one line on standard error, unless ``ServeOptions/onFailure`` is given, or the
-  /// reactor was shut down. Errors that are reported about peers do not end the server: ``errors`` reports them.
+  /// The tasks of the handlers are created in the order in which the datagrams were received. They run in parallel, so a later one may be
+  /// faster. At most ``ServeOptions/handlers`` of them run at a time; ``ServeOptions/overflow`` says what happens to datagrams that arrive
+  /// while all are busy. An error that a handler throws ends only that handler. Errors that no peer caused are printed in one line on
+  /// standard error, unless ``ServeOptions/onFailure`` is given, or the reactor was shut down. An ICMP error about a peer does not end the
+  /// server; ``errors-swift.property`` delivers it.
   ///
   /// *Signals*: as for ``StreamListener/serve(_:handler:)``, the first signal begins the drain, and the second one ends it at once.
   ///
   /// *Cancellation* begins the drain. The handlers continue, shielded from the cancellation. Datagrams that wait in the program or in the
-  /// kernel when the drain begins are also served. Those that arrive later are served only until all that waited are received. When all
-  /// handlers have ended, the endpoint is closed as by ``closeAfterPendingSends(within:)``, within the time of the drain, and `serve`
-  /// returns. When the drain is over before, the remaining handlers are cancelled, and the endpoint is closed at once. `serve` then returns
-  /// when the last handler has ended.
+  /// kernel are also served, within the limits. The server stops receiving when the kernel's buffers have been empty once, or when it has
+  /// received as many bytes as they can hold. (A unix socket has no such limit: a sender that never pauses is served until the time of the
+  /// drain ends.) When all handlers have ended, the endpoint is closed as by ``closeAfterPendingSends(within:)``, within the time of the
+  /// drain, and `serve` returns. If the time of the drain ends first, the remaining handlers are cancelled, and the endpoint is closed.
+  /// `serve` then returns when the last handler has ended.
   ///
-  /// *Ordering*: it takes its place among the endpoint's calls in the order in which they were made.
+  /// *Ordering*: serving begins when the calls that were made before have had their turn. Calls that receive while the server runs take
+  /// datagrams away from it.
   ///
   /// - Parameters:
   ///   - options: The limits, the drain, the signals, and the other settings.
@@ -52,7 +57,7 @@ extension UDPEndpoint {
   ///   - `.closed` if the endpoint is closed
   ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals
   ///   - `.system` if the system allows no thread for them
-  ///   - the error that broke the endpoint, after draining
+  ///   - the error that broke the endpoint, or `.closed` if it was closed while it was served; after the drain, and in place of a report
   @discardableResult
   public func serve(
     _ options: ServeOptions = .init(),
@@ -61,7 +66,8 @@ extension UDPEndpoint {
     try await serve(options, .concurrent(handler))
   }
 
-  /// Serves datagrams like ``serve(_:handler:)``, and runs each handler in the isolation of the endpoint, on the reactor's thread.
+  /// Serves datagrams like ``serve(_:handler:)``, and runs each handler in the isolation of the endpoint, on the reactor's thread. The
+  /// handlers begin in the order in which the datagrams were received.
   ///
   /// ```swift
   /// try await endpoint.serve { (endpoint: isolated UDPEndpoint, request) in
@@ -75,7 +81,7 @@ extension UDPEndpoint {
   /// *Cancellation* and *ordering* are those of ``serve(_:handler:)``.
   ///
   /// - Parameters:
-  ///   - options: The limits, the drain, the signals, and the other settings. Its `executor` is not used.
+  ///   - options: The limits, the drain, the signals, and the other settings. Its `taskExecutor` is not used.
   ///   - handler: Handles one datagram.
   /// - Returns: The numbers of datagrams that were received and dropped, and how the handlers ended.
   /// - Throws: The errors of ``serve(_:handler:)``.
@@ -88,18 +94,19 @@ extension UDPEndpoint {
     try await serve(options, .isolated(handler))
   }
 
-  /// Stops serving: receives only the datagrams that already wait, and gives the handlers this long to end. Then ``serve(_:handler:)``,
-  /// which describes the drain, returns.
+  /// Begins to stop the server, and returns at once. The server handles the datagrams that already wait, the endpoint is closed, and `serve`
+  /// returns: ``serve(_:handler:)`` describes the steps.
   ///
   /// An endpoint that is not served is closed as by ``closeAfterPendingSends(within:)``, and a later call of `serve` returns at once.
   ///
   /// *Cancellation* has no effect; the call returns at once. *Ordering*: in the endpoint's isolation it takes effect at once, ahead of
   /// calls that wait in the queue.
   ///
-  /// - Parameter duration: How long the handlers may continue. If several drains are requested, the earliest end counts.
+  /// - Parameter duration: How long the handlers may continue; 0 or less cancels them at once. If several drains are requested, the earliest
+  ///   end applies.
   public func drain(within duration: Duration) {
     _ = claimPlaceNow()
-    if serving.task == nil, !lifecycle.isClosed { beginClosing(duration) }
+    if serving.task == nil { beginClosing(duration) }
     beginDrain(.within(duration))
   }
 
@@ -112,7 +119,7 @@ extension UDPEndpoint {
     let signals = try takeOver(options.stopSignals) { $0.stopSignalArrived() }
     serving.task = (options, ServeStop(options.drain, signals))
     serving.server.started(options)
-    let executor = options.executor ?? HandlerExecutor.workers
+    let executor = options.taskExecutor ?? HandlerExecutor.workers
     // A separate task, so that cancelling the caller does not cancel the handlers.
     let tree = Task { try await serveTree(handler, executor) }
     return try await withTaskCancellationHandler {
@@ -129,19 +136,26 @@ extension UDPEndpoint {
     var failure: (any Error)?
     await PoolDescriptors.areOpen()
     try await withThrowingDiscardingTaskGroup { group in
-      do {
-        repeat {
-          while let datagram = serving.server.nextToHandle() { start(handler, datagram, on: executor, in: &group) }
-          guard let datagrams = try await nextDatagrams() else { break }
+      var isStopping = false
+      while !isStopping {
+        while let datagram = serving.server.nextToHandle() { start(handler, datagram, on: executor, in: &group) }
+        do {
+          guard let datagrams = try await nextDatagrams() else {
+            isStopping = true
+            continue
+          }
           for datagram in datagrams {
             serving.server.received(datagram)
             if let next = serving.server.nextToHandle() { start(handler, next, on: executor, in: &group) }
           }
-        } while true
-      } catch {
-        failure = error
-        if let drain = serving.task?.stop.drain { beginDrain(drain) }
-        serving.server.nothingIsLeft()
+        } catch {
+          // The handlers, and the datagrams that wait for one, still have the time of the drain.
+          if !serving.server.isDraining {
+            failure = error
+            beginDrain(serving.task?.stop.drain ?? .immediately)
+          }
+          serving.server.nothingIsLeft()
+        }
       }
       while serving.server.hasHandlers { await nextChange(claimPlaceNow()).suspend() }
       group.cancelAll()
@@ -150,6 +164,7 @@ extension UDPEndpoint {
     let left = serving.task?.stop.timeLeft(at: registration.reactor.now) ?? .zero
     if left > .zero { await closeAfterPendingSends(within: left) } else { close() }
     if let failure { throw failure }
+    if let error = lifecycle.failure, error.code != .closed { throw error.during("serve") }
     return serving.server.report
   }
 
@@ -157,6 +172,7 @@ extension UDPEndpoint {
     serving.server.ended()
     serving.task?.stop.end(registration)
     serving.task = nil
+    if lifecycle.isClosed { registration.leave() }
   }
 
   private func start(
@@ -173,46 +189,56 @@ extension UDPEndpoint {
 
   // MARK: Receiving
 
-  /// Returns `nil` when the server stops. An empty result says that the state has changed.
+  /// Returns `nil` when the server stops. An empty result says that the state may have changed.
+  ///
+  /// Between `step` and the suspension nothing else runs, so that no change is missed.
   private func nextDatagrams() async throws -> [Datagram]? {
+    if let refusal {
+      if !serving.server.isDraining { throw refusal.during("serve") }
+      serving.server.nothingIsLeft()
+    }
     switch serving.server.step() {
     case .stop: return nil
+    case .handle: return []
     case .wait:
       await nextChange(claimPlaceNow()).suspend()
       return []
     case .receive(let limit):
-      do {
-        return try await receiveToServe(upTo: limit, claimPlaceNow())
-      } catch let error as SocketError where error.code == .closed && serving.server.isDraining {
-        return []
+      let place = claimPlaceNow()
+      let datagrams = try takeNow(upTo: limit, reportsErrors: false, place)
+      if !datagrams.isEmpty {
+        // A flood must not hold up other sockets.
+        _ = await requeue()
+        return datagrams
       }
+      let operation = try begin(upTo: limit, nil, reportsErrors: false, place)
+      serving.receive = operation.id
+      defer { serving.receive = nil }
+      // A filter may have begun a drain.
+      if serving.server.isDraining { endReceive(operation.id) }
+      return try await receive(operation)
     case .receiveArrived(let limit):
-      // The loop may not have heard of all that arrived.
-      core.rotation.mayAllBeReady()
-      let datagrams = refusal == nil ? try takeNow(upTo: limit, reportsErrors: false, claimPlaceNow()) : []
-      // If more may be there, the budget of this iteration is used up.
-      if datagrams.isEmpty, refusal != nil || !core.rotation.mayFind { serving.server.nothingIsLeft() }
+      let datagrams = try receiveArrived(upTo: limit)
       _ = await requeue()
       return datagrams
     }
   }
 
-  private func receiveToServe(upTo limit: Int, _ place: Place) async throws -> [Datagram] {
-    let datagrams = try takeNow(upTo: limit, reportsErrors: false, place)
-    if !datagrams.isEmpty {
-      // A flood must not hold up other sockets.
-      _ = await requeue()
-      return datagrams
-    }
-    let operation = try begin(upTo: limit, nil, reportsErrors: false, place)
-    serving.receive = operation.id
-    defer { serving.receive = nil }
-    return try await receive(operation)
+  private func receiveArrived(upTo limit: Int) throws -> [Datagram] {
+    let (count, bytes) = (counts.datagramsReceived, counts.bytesReceived)
+    // The loop may not have heard of all that arrived. Calls that wait come first.
+    core.rotation.mayAllBeReady()
+    pumpReceives()
+    let datagrams = try takeNow(upTo: limit, reportsErrors: false, claimPlaceNow())
+    // If more may be there, the budget of this iteration is used up.
+    if datagrams.isEmpty, !receives.queue.isFree || !core.rotation.mayFind { serving.server.nothingIsLeft() }
+    serving.server.fetched(Int(counts.datagramsReceived - count), bytes: Int(counts.bytesReceived - bytes))
+    return datagrams
   }
 
   private func nextChange(_ place: Place) -> Suspension { serving.task?.stop.nextChange(place) ?? Suspension(place) }
 
-  private func wakeServer() {
+  func wakeServer() {
     serving.task?.stop.wake()
     if let id = serving.receive.take() { endReceive(id) }
   }
@@ -281,19 +307,32 @@ extension UDPEndpoint {
     let end = serving.server.drained(drain, at: registration.reactor.now) { bufferedBytes }
     if serving.task == nil { return }
     if serving.task?.stop.arm(at: end, registration) != true { serving.server.drainIsOver() }
-    wakeServer()
+    drainChanged()
   }
 
   func drainDeadlineReached() {
     serving.task?.stop.deadlineReached()
     serving.server.drainIsOver()
+    drainChanged()
+  }
+
+  private func drainChanged() {
+    // The handlers have ended, and the server waits for the pending sends.
+    if serving.server.isOver, lifecycle.isClosing { close() }
+    wakeServer()
+  }
+
+  /// The endpoint is closed, or takes no calls any more.
+  func serverMustStop() {
+    // No deadline is reached any more.
+    if lifecycle.failure?.code == .reactorShutDown { serving.server.drainIsOver() }
     wakeServer()
   }
 
   /// The most bytes that the kernel may hold for this endpoint. It has no such limit for unix sockets, whose senders wait.
   private var bufferedBytes: Int {
     if core.isUnix { return .max }
-    return core.routes.sockets.reduce(receives.queue.fetchedCount * 65_535) { sum, bound in
+    return core.routes.sockets.reduce(0) { sum, bound in
       sum + ((try? bound.socket?.get(.receiveBufferSize)).flatMap { $0 } ?? 0)
     }
   }

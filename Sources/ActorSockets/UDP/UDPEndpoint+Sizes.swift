@@ -4,6 +4,30 @@ internal import SocketSystem
 // The sizes of the kernel's buffers are options: `set(.receiveBufferSize, to:)` and `set(.sendBufferSize, to:)`.
 
 extension UDPEndpoint {
+  /// The largest number of bytes received of an IPv4 or unix datagram.
+  ///
+  /// *Ordering*: in the endpoint's isolation it is read at once, ahead of calls that wait in the queue.
+  public var maximumReceiveSizeIPv4: Int {
+    _ = claimPlaceNow()
+    return core.sizes.receiveIPv4
+  }
+
+  /// The largest number of bytes received of an IPv6 datagram.
+  ///
+  /// *Ordering*: in the endpoint's isolation it is read at once, ahead of calls that wait in the queue.
+  public var maximumReceiveSizeIPv6: Int {
+    _ = claimPlaceNow()
+    return core.sizes.receiveIPv6
+  }
+
+  /// The largest number of bytes of a datagram that is sent.
+  ///
+  /// *Ordering*: in the endpoint's isolation it is read at once, ahead of calls that wait in the queue.
+  public var maximumSendSize: Int {
+    _ = claimPlaceNow()
+    return core.sizes.send
+  }
+
   /// Changes the largest number of bytes received of an IPv4 or unix datagram
   /// (``Configuration/maximumReceiveSizeIPv4``).
   ///
@@ -29,8 +53,8 @@ extension UDPEndpoint {
 
   /// Changes the largest number of bytes of a datagram that is sent (``Configuration/maximumSendSize``).
   ///
-  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue. The sends of datagrams that
-  /// still wait and are longer throw `.limitExceeded` when it is their turn.
+  /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue. Sends of longer datagrams
+  /// that wait throw `.limitExceeded` when it is their turn.
   ///
   /// - Parameter size: The size in bytes, at least 0. A longer datagram is refused.
   /// - Throws: ``SocketError``: `.invalidArgument` if the size is negative, `.closed` if the endpoint is closed.

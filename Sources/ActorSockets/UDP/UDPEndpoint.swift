@@ -66,7 +66,7 @@ public actor UDPEndpoint: ReactorActor {
   /// What closing needs.
   private struct Ending {
     var lifecycle = EndpointLifecycle()
-    var deadline: DeadlineKey?
+    var deadline: (key: DeadlineKey?, time: Int64)?
     var waiters = Waiters<Void>()
     /// Keeps the endpoint alive while handles of its sends exist.
     var keepAlive: UDPEndpoint?
@@ -241,13 +241,16 @@ public actor UDPEndpoint: ReactorActor {
     }
   }
 
+  /// If closing is requested several times, the earliest end applies.
   func beginClosing(_ limit: Duration) {
-    if lifecycle.closeRequested() {
-      failReceives(EndpointLifecycle.closed.during("receive"))
-      ending.deadline = registration.arm(
-        at: instant(registration.reactor.now, plus: limit.clampedNanoseconds), tag: DeadlineTag(.close))
+    if lifecycle.closeRequested() { failReceives(EndpointLifecycle.closed.during("receive")) }
+    let end = instant(registration.reactor.now, plus: limit.clampedNanoseconds)
+    if lifecycle.isClosing, end < ending.deadline?.time ?? .max {
+      if let deadline = ending.deadline?.key { registration.disarm(deadline) }
+      ending.deadline = (registration.arm(at: end, tag: DeadlineTag(.close)), end)
     }
     recheckQueues()
+    serverMustStop()
   }
 
   var refusal: SocketError? { lifecycle.refusal }
@@ -271,12 +274,14 @@ public actor UDPEndpoint: ReactorActor {
     counts.undelivered += UInt64(sends.queue.replies)
     for operation in sends.queue.removeAll() { finish(operation, .failure(error.during("send"))) }
     errorReports.end(error)
-    for deadline in [core.armedRetry.take()?.key, ending.deadline.take()] {
+    for deadline in [core.armedRetry.take()?.key, ending.deadline.take()?.key] {
       if let deadline { registration.disarm(deadline) }
     }
     ending.waiters.resumeAll(.success(()))
     recheckQueues()
-    registration.leave()
+    serverMustStop()
+    // The deadline of a drain needs it.
+    if !serving.isRunning { registration.leave() }
   }
 
   /// The previous filters are released last, because releasing what they hold may run the program's code, which may set filters.

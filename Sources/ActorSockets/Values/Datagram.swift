@@ -161,6 +161,12 @@ public struct Datagram: Sendable {
     }
     return reply
   }
+
+  /// Creates a reply with text in UTF-8: see ``reply(_:)``.
+  ///
+  /// - Parameter text: The text.
+  /// - Returns: The reply.
+  public func reply(utf8 text: some StringProtocol) -> Datagram { reply(Array(text.utf8)) }
 }
 
 extension Datagram {

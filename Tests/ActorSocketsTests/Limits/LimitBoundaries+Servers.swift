@@ -7,7 +7,7 @@ import Testing
 
 extension LimitBoundaries {
   private static let queueOfServer =
-    "bytes of datagrams that wait for a handler, if others are dropped; bytes that each datagram counts in addition"
+    "bytes of datagrams that wait in the program for a handler; bytes that each datagram counts in addition"
   private static let failedAccept = "pause after a failed accept"
 
   static let servers: [LimitBoundary] = [
@@ -72,15 +72,15 @@ extension LimitBoundaries {
       server.received(Datagram([]))
       _ = server.nextToHandle()
       server.received(Datagram([UInt8](repeating: 0, count: bytes - DatagramServer.overhead)))
-      return server.report.dropped == 0
+      return server.report.unserved == 0
     },
     .least(queueOfServer, position: 1) { bytes in
       var server = DatagramServer()
-      server.started(.init(handlers: 1, overflow: .dropNewest, queueLimit: bytes))
+      server.started(.init(handlers: 1, overflow: .dropNewest, queueBudget: bytes))
       server.received(Datagram([]))
       _ = server.nextToHandle()
       server.received(Datagram([]))
-      return server.report.dropped == 0
+      return server.report.unserved == 0
     },
     .most("reactors of `serve`", position: 1) { count in
       let listener = try TCPListener.bind(to: .address(.ipv4(.loopback, port: 0)))

@@ -56,9 +56,10 @@ private final class PassedSockets {
   }
 
   @Test func `A socket that does not fit is skipped, is refused only if it is asked for by name, and stays`() throws {
-    let passed = PassedSockets([datagramSocket(), try RawSocket.listening().release(), datagramSocket()], from: 710)
+    let idle = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    let passed = PassedSockets([datagramSocket(), try RawSocket.listening().release(), idle], from: 710)
     let sockets = passed.activated("dns:web:web")
-    // Either all sockets of a name are taken, or the call fails.
+    // Either all sockets of a name are taken that no other call takes, or the call fails.
     expectErrorNow(.invalidArgument, saying: "descriptor 712") { _ = try sockets.take(named: "web", as: .listener) }
     let missing = "no socket named \"ftp\" was passed, only \"dns\", \"web\""
     expectErrorNow(.invalidArgument, saying: missing) { _ = try sockets.take(named: "ftp", as: .listener) }
@@ -100,11 +101,10 @@ private final class PassedSockets {
     let address = try web.address
     let passed = PassedSockets([dns.number, web.release(), log.number], from: 770)
     let sockets = passed.activated("dns:web:log")
-    expectErrorNow(.invalidArgument, saying: "descriptor 770 is a socket for datagrams, so that UDPEndpoint.activated")
-    {
+    expectErrorNow(.invalidArgument, saying: "descriptor 770 is a socket for datagrams; use UDPEndpoint.activated") {
       _ = try sockets.take(named: "dns", as: .listener)
     }
-    expectErrorNow(.invalidArgument, saying: "descriptor 771 listens, so that TCPListener.activated") {
+    expectErrorNow(.invalidArgument, saying: "descriptor 771 listens; use TCPListener.activated") {
       _ = try sockets.take(named: "web", as: .datagrams)
     }
     #expect(try sockets.take(named: "log", as: .datagrams).map(\.address) == [log.address])
@@ -112,6 +112,19 @@ private final class PassedSockets {
     #expect(try sockets.take(named: nil, as: .datagrams).isEmpty)
     expectErrorNow(.invalidArgument, saying: "was taken before") { _ = try sockets.take(named: "dns", as: .datagrams) }
     #expect(try sockets.take(named: nil, as: .listener).map(\.address) == [address])
+  }
+
+  @Test func `Sockets of both kinds can have the same name`() throws {
+    let (first, web, second) = (try udp(), try RawSocket.listening(), try udp())
+    let address = try web.address
+    let passed = PassedSockets([first.number, web.release(), second.number], from: 790)
+    let sockets = passed.activated("dns:dns:dns")
+    #expect(try sockets.take(named: "dns", as: .listener).map(\.address) == [address])
+    expectErrorNow(.invalidArgument, saying: "use UDPEndpoint.activated") {
+      _ = try sockets.take(named: "dns", as: .listener)
+    }
+    #expect(try sockets.take(named: "dns", as: .datagrams).map(\.address) == [first.address, second.address])
+    expectErrorNow(.invalidArgument, saying: "was taken before") { _ = try sockets.take(named: "dns", as: .datagrams) }
   }
 
   @Test func `A refused configuration loses no datagram socket, and then they receive`() async throws {

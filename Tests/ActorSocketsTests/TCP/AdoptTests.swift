@@ -52,7 +52,7 @@ import Testing
     arguments: [
       (.none, .invalidArgument, "is not open"), (.closed, .invalidArgument, "is not open"),
       (.pipe, .notASocket, "is a pipe, not a socket"), (.file, .notASocket, "is a regular file, not a socket"),
-      (.datagram, .invalidArgument, "for datagrams, so that UDPEndpoint.adopt takes it"),
+      (.datagram, .invalidArgument, "for datagrams; use UDPEndpoint.adopt"),
       (.sequence, .invalidArgument, "is a socket for packets, not for a stream of bytes"),
     ] as [(Unfit, SocketError.Code, String)])
   func `A descriptor that is no stream socket stays the caller's, as it was`(
@@ -63,10 +63,10 @@ import Testing
   }
 
   @Test func `A stream socket of another kind stays the caller's, as it was`() async throws {
-    for (unfit, part) in [(Unfit.listening, "TCPListener.adopt takes it"), (.unconnected, "not connected")] {
+    for (unfit, part) in [(Unfit.listening, "use TCPListener.adopt"), (.unconnected, "not connected")] {
       try await expectUntouched(unfit, .invalidArgument, part) { _ = try TCPConnection.adopt(fileDescriptor: $0) }
     }
-    for (unfit, part) in [(Unfit.connected, "TCPConnection.adopt takes it"), (.unconnected, "does not listen")] {
+    for (unfit, part) in [(Unfit.connected, "use TCPConnection.adopt"), (.unconnected, "does not listen")] {
       try await expectUntouched(unfit, .invalidArgument, part) { _ = try TCPListener.adopt(fileDescriptor: $0) }
     }
   }
@@ -76,9 +76,9 @@ import Testing
       (.none, .invalidArgument, "is not open"), (.closed, .invalidArgument, "is not open"),
       (.pipe, .notASocket, "is a pipe, not a socket"), (.file, .notASocket, "is a regular file, not a socket"),
       (.sequence, .invalidArgument, "is a socket for packets, not for datagrams"),
-      (.netlink, .invalidArgument, "is of no family known here"),
-      (.listening, .invalidArgument, "TCPListener.adopt takes it"),
-      (.connected, .invalidArgument, "TCPConnection.adopt takes it"),
+      (.netlink, .invalidArgument, "has an address family that is not supported"),
+      (.listening, .invalidArgument, "use TCPListener.adopt"),
+      (.connected, .invalidArgument, "use TCPConnection.adopt"),
       (.unconnected, .invalidArgument, "is a socket for a stream of bytes, not for datagrams"),
     ] as [(Unfit, SocketError.Code, String)])
   func `A descriptor that is no datagram socket stays the caller's, as it was`(

@@ -145,6 +145,35 @@ extension StreamListener {
     await expectError(.closed) { _ = try await scene.serving.value }
   }
 
+  @Test func `A call of accept beside the server takes no place of the group`() async throws {
+    let scene = try Scene([.tcp, .tcp], ServeLimits(connections: 1))
+    let served = try await scene.client(of: 0)
+    let accepting = Task.immediate { try await scene.listeners[0].accept() }
+    let mine = try await scene.listeners[0].client()
+    // It is not held up by the limit, which is that of the server.
+    let connection = try await accepting.value
+    await served.close()
+    let other = try await scene.client(of: 1)
+    try await other.expectEcho()
+    await other.close()
+    await connection.abort()
+    await mine.close()
+    #expect(try await scene.serving.stop().finished == 2)
+  }
+
+  @Test func `Connections of one peer that arrive at once count at all listeners together`() async throws {
+    for _ in 0..<20 {
+      let scene = try Scene([.tcp, .tcp, .tcp], ServeLimits(connectionsPerPeer: 1))
+      let clients = try await scene.time.reactor.whileBlocked {
+        try scene.listeners.map { try RawSocket.connected(to: $0.address) }
+      }
+      try await eventually("one is served") { scene.begun.all.count == 1 }
+      for client in clients { client.close() }
+      let report = try await scene.serving.stop()
+      #expect(report.accepted == 1 && report.refused == 2)
+    }
+  }
+
   @Test func `Reactors are shared by all listeners`() async throws {
     let scene = try Scene([.tcp, .tcp], reactors: 3)
     var clients: [Client] = []

@@ -1,9 +1,10 @@
-import ActorSockets
 import ActorSocketsTesting
 import EpollReactor
 import SocketSystem
 import TestSupport
 import Testing
+
+@testable import ActorSockets
 
 /// Where the handlers of a served endpoint run.
 enum DatagramHandlerKind: String, CaseIterable {
@@ -15,7 +16,7 @@ enum DatagramHandlerKind: String, CaseIterable {
   ) -> Task<UDPEndpoint.ServeReport, any Error> {
     Task.immediate {
       var options = options
-      if self == .reactor { options.executor = endpoint.executor.reactor }
+      if self == .reactor { options.taskExecutor = endpoint.executor.reactor }
       if self == .isolated {
         return try await endpoint.serve(options) { (endpoint: isolated UDPEndpoint, datagram) in
           try await handler(endpoint, datagram)
@@ -76,7 +77,7 @@ enum DatagramHandlerKind: String, CaseIterable {
     gate.open()
     #expect(try await client.firstBytes(8, upTo: 8).sorted() == Array(0..<8))
     let report = try await serving.value
-    #expect(report.received == 8 && report.finished == 8 && report.dropped == 0)
+    #expect(report.received == 8 && report.finished == 8 && report.unserved == 0)
     // The handlers of the pool may begin in another order than their tasks.
     #expect(kind == .pool ? seen.all.sorted() == Array(0..<8) : seen.all == Array(0..<8))
   }
@@ -87,11 +88,11 @@ enum DatagramHandlerKind: String, CaseIterable {
   ) async throws {
     let (client, server, address) = try transport.pair()
     let (gate, seen) = (Gate(), Notes<UInt8>())
-    let options = UDPEndpoint.ServeOptions(handlers: 1, overflow: overflow, queueLimit: 3 * 257)
+    let options = UDPEndpoint.ServeOptions(handlers: 1, overflow: overflow, queueBudget: 3 * 257)
     let serving = Self.serve(server, options, gate, seen)
     for number in 0..<10 as Range<UInt8> { try await client.send([number], to: address) }
     try await eventually("ten datagrams have come") { await server.metrics.datagramsReceived == 10 }
-    try await eventually("six were dropped") { await server.metrics.datagramsNotServed == 6 }
+    try await eventually("six were dropped") { await server.metrics.datagramsUnserved == 6 }
     let metrics = await server.metrics
     #expect(metrics.runningHandlers == 1 && metrics.waitingForHandler == 3)
     gate.open()
@@ -99,7 +100,7 @@ enum DatagramHandlerKind: String, CaseIterable {
     #expect(answers == (overflow == .dropOldest ? [0, 7, 8, 9] : [0, 1, 2, 3]))
     serving.cancel()
     let report = try await serving.value
-    #expect(report.received == 10 && report.finished == 4 && report.dropped == 6)
+    #expect(report.received == 10 && report.finished == 4 && report.unserved == 6)
   }
 
   @Test(arguments: DatagramTransport.allCases)
@@ -140,7 +141,7 @@ enum DatagramHandlerKind: String, CaseIterable {
     #expect(await server.metrics.runningHandlers == 2)
     await time.advance(by: .nanoseconds(1))
     let report = try await serving.value
-    #expect(report.received == 3 && report.aborted == 2 && report.dropped == 1)
+    #expect(report.received == 3 && report.aborted == 2 && report.unserved == 1)
     #expect(await server.isClosed && failures.all.isEmpty)
   }
 
@@ -167,7 +168,7 @@ enum DatagramHandlerKind: String, CaseIterable {
   @Test func `Limits out of range are refused, and so is a second server`() async throws {
     let server = try DatagramTransport.ipv4.bind()
     await expectError(.invalidArgument) { try await server.serve(.init(handlers: 0)) { _ in } }
-    await expectError(.invalidArgument) { try await server.serve(.init(queueLimit: -1)) { _ in } }
+    await expectError(.invalidArgument) { try await server.serve(.init(queueBudget: -1)) { _ in } }
     let serving = Task.immediate { try await server.serve { _ in } }
     await expectError(.invalidArgument) { try await server.serve { _ in } }
     await server.drain(within: .zero)
@@ -198,23 +199,110 @@ enum DatagramHandlerKind: String, CaseIterable {
     await expectError(.closed) { _ = try await serving.value }
   }
 
+  /// How an endpoint ends while it is served.
+  enum End: CaseIterable {
+    case close, closeAfterPendingSends, shutDown
+  }
+
+  @Test(.inRealTime, arguments: End.allCases, [false, true])
+  func `An endpoint that ends while all handlers are busy lets them end, until the drain is over`(
+    end: End, isDraining: Bool
+  ) async throws {
+    let time = ManualTime()
+    let (client, server, address) = try DatagramTransport.ipv4.pair(on: time.reactor)
+    let started = Notes<UInt8>()
+    let cancelled = Notes<Bool>()
+    let options = UDPEndpoint.ServeOptions(handlers: 1, drain: .within(.seconds(5)))
+    let serving = DatagramHandlerKind.pool.serve(server, options) { _, datagram in
+      started.add(datagram.bytes[0])
+      // It ends only when it is cancelled.
+      await AsyncStream<Void>.makeStream().stream.first { true }
+      cancelled.add(Task.isCancelled)
+    }
+    try await client.send([1], to: address)
+    try await eventually("a handler runs") { started.all.count == 1 }
+    if isDraining { await server.drain(within: .seconds(5)) }
+    switch end {
+    case .close: await server.close()
+    case .closeAfterPendingSends: await server.closeAfterPendingSends()
+    case .shutDown: time.reactor.shutdown()
+    }
+    if end != .shutDown {
+      try await eventually("the server drains") { await server.serving.server.isDraining }
+      await time.advance(by: .seconds(5) - .nanoseconds(1))
+      #expect(cancelled.all.isEmpty)
+      await time.advance(by: .nanoseconds(1))
+    }
+    let result = await serving.result
+    #expect(cancelled.all == [true])
+    switch (end, isDraining) {
+    case (.shutDown, _): await expectError(.reactorShutDown) { _ = try result.get() }
+    case (_, false): await expectError(.closed) { _ = try result.get() }
+    case (_, true): #expect(try result.get().aborted == 1)
+    }
+  }
+
+  @Test(.inRealTime) func `A drain ends although another call waits for datagrams`() async throws {
+    let time = ManualTime()
+    let (client, server, address) = try DatagramTransport.ipv4.pair(on: time.reactor)
+    let serving = Task.immediate { try await server.serve { _ in } }
+    try await eventually("it waits") { await server.metrics.pendingReceives == 1 }
+    let other = Task.immediate { try await server.receive() }
+    try await eventually("the other call waits, too") { await server.metrics.pendingReceives == 2 }
+    await server.drain(within: .seconds(100))
+    #expect(try await serving.value.received == 0)
+    await expectError(.closed) { _ = try await other.value }
+    _ = (client, address)
+  }
+
+  @Test(.inRealTime) func `A drain that a filter begins is not missed`() async throws {
+    let (client, server, address) = try DatagramTransport.ipv4.pair()
+    await server.setReceiveFilter { [weak server] _ in
+      server?.assumeIsolated { $0.drain(within: .seconds(3_600)) }
+      return .drop
+    }
+    let serving = Task.immediate { try await server.serve { _ in } }
+    try await client.send([1], to: address)
+    #expect(try await serving.value.received == 0)
+  }
+
+  @Test(.inRealTime) func `The earliest end applies also after the handlers have ended`() async throws {
+    let time = ManualTime()
+    let (client, server, address, _) = try await DatagramTransport.full(on: time.reactor)
+    let send = Task.immediate { try await client.send([1], to: address) }
+    try await eventually("it waits") { await client.metrics.pendingSends == 1 }
+    let serving = Task.immediate { try await client.serve { _ in } }
+    try await eventually("it is served") { await client.metrics.pendingReceives == 1 }
+    await client.drain(within: .seconds(100))
+    try await eventually("no more calls are taken") {
+      do { _ = try await client.receive(timeout: .zero) } catch let error as SocketError {
+        return error.code == .closed
+      }
+      return false
+    }
+    await client.drain(within: .zero)
+    #expect(try await serving.value == UDPEndpoint.ServeReport())
+    await expectError(.closed) { _ = try await send.value }
+    _ = server
+  }
+
   @Test(.inRealTime) func `A flood keeps neither the reactor nor the drain busy`() async throws {
     let (client, server, address) = try DatagramTransport.ipv4.pair()
     let other = try DatagramTransport.ipv4.bind()
     let gate = Gate()
-    let options = UDPEndpoint.ServeOptions(handlers: 1, overflow: .dropOldest, queueLimit: 1_000)
+    let options = UDPEndpoint.ServeOptions(handlers: 1, overflow: .dropOldest, queueBudget: 1_000)
     let serving = Self.serve(server, options, gate, Notes<UInt8>())
     let flood = Task {
       while !Task.isCancelled { try await client.send((0..<32).map { _ in Datagram([1, 2, 3], to: address) }) }
     }
-    try await eventually("much was dropped") { await server.metrics.datagramsNotServed > 1_000 }
+    try await eventually("much was dropped") { await server.metrics.datagramsUnserved > 1_000 }
     // Another socket of the reactor is served meanwhile.
     try await other.send([7], to: .ipv4(.loopback, port: try #require(other.port)))
     #expect(try await other.receive(timeout: .seconds(20)).bytes == [7])
     await server.drain(within: .seconds(3_600))
     gate.open()
     let report = try await serving.value
-    #expect(report.received == report.finished + report.dropped)
+    #expect(report.received == report.finished + report.unserved)
     flood.cancel()
     _ = await flood.result
   }

@@ -1,6 +1,6 @@
 import ActorSockets
 
-/// Answers each request with what the store has, until SIGTERM or SIGINT comes, and then for as long as the drain lasts.
+/// Answers each request from the store. After SIGTERM or SIGINT, it answers only the requests that already wait, for up to 10 seconds.
 func answerRequests(
   on endpoint: UDPEndpoint, from store: @escaping @Sendable ([UInt8]) async throws -> [UInt8]
 ) async throws -> UDPEndpoint.ServeReport {
