@@ -32,7 +32,7 @@ extension UDPEndpoint {
     ///
     /// - Parameters:
     ///   - handlers: The largest number of handlers that run at a time, at least 1.
-    ///   - overflow: What happens to datagrams that arrive while all handlers are busy.
+    ///   - overflow: The treatment of datagrams that arrive while all handlers are busy.
     ///   - queueBudget: The largest number of bytes that may wait in the program for a handler, at least 0.
     ///   - drain: How long handlers may continue when the server stops; 30 seconds by default.
     ///   - executor: The executor that the handlers prefer; `nil` for the pool.
@@ -60,7 +60,7 @@ extension UDPEndpoint {
     }
   }
 
-  /// What happens to datagrams that arrive while all handlers of a server are busy.
+  /// The treatment of datagrams that arrive while all handlers of a server are busy.
   public enum Overflow: Hashable, Sendable {
     /// The endpoint receives nothing until a handler is free. Datagrams wait in the kernel's buffer
     /// (``Configuration/receiveBufferSize``). The kernel drops those that do not fit, and counts them in ``Metrics-swift.struct/datagramsDropped``.

@@ -51,7 +51,7 @@ enum LimitChecks {
     LimitCheck("reactors of `serve`") {
       [
         .number(ServeOptions().reactors),
-        .number(try SourceText.number(#"\(1\.\.\.(\d+)\)\.contains\(options\.reactors\)"#, in: "ActorSockets/Serving")),
+        .number(try SourceText.number(#"\(1\.\.\.(\d+)\)\.contains\(reactors\)"#, in: "ActorSockets/Serving")),
       ]
     },
     LimitCheck("binding while connections of an earlier listener are in TIME_WAIT") { [.isOn(listener.reuseAddress)] },
