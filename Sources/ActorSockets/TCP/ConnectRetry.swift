@@ -44,9 +44,7 @@ struct RetrySchedule {
 
   /// The longest delay before the next repetition, in nanoseconds.
   var longestDelay: Int64 {
-    let first = policy.firstDelay.clampedNanoseconds
-    let (doubled, overflow) = first.multipliedReportingOverflow(by: 1 << Int64(min(tries - 1, 62)))
-    return min(overflow ? .max : doubled, policy.maximumDelay.clampedNanoseconds)
+    Backoff(first: policy.firstDelay, longest: policy.maximumDelay).longestPause(afterFailures: tries)
   }
 
   /// Returns the delay before the next try, in nanoseconds; `nil` if there is no next try.
