@@ -220,7 +220,7 @@ enum Exceptions {
       path: "Docs/Examples/Sources/ReplicatedRegister/ReplicaLink.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it tries again; it is tested in virtual time"),
     Allowance(
-      path: "Tests/SockcatTests/Examples/ConnectionPool.swift", words: "sleep(", count: 1,
+      path: "Tests/SockcatTests/Examples/Reconnecting.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it connects again; it is tested in virtual time"),
     Allowance(
       path: "Tests/SockcatTests/Examples/FirstTests.swift", words: "sleep(", count: 1,

@@ -42,6 +42,11 @@ package enum DeadlineKind: UInt8, Sendable {
   /// The search for an address may go on without the answer that it waits for.
   case search
   case lookUp
+
+  // Pools. The calls have numbers.
+  case acquire
+  /// An idle connection expires, a pause between two attempts to connect is over, or a drain is.
+  case upkeep
 }
 
 extension DeadlineTag {

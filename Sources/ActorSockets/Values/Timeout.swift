@@ -111,6 +111,11 @@ extension Timeout {
 
   package func end(startingAt time: Int64) -> Int64 { start == .clock ? nanoseconds : instant(time, plus: nanoseconds) }
 
+  /// Returns the timeout of a second wait of a call that has waited for this number of nanoseconds. An instant stays.
+  func left(after waited: Int64) -> Timeout {
+    start == .clock ? self : Timeout(.nanoseconds(max(0, nanoseconds - waited)), start, extend)
+  }
+
   func hasPassed(at time: @autoclosure () -> Int64) -> Bool { start == .clock && nanoseconds <= time() }
 
   /// The error of a call to connect that has no time; `nil` if it has some.

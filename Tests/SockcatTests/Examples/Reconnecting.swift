@@ -19,68 +19,34 @@ func follow(_ feed: Endpoint, _ handle: @Sendable (String) async -> Void) async 
   }
 }
 
-/// Keeps connections for the next request. Each is used by one request at a time.
-actor ConnectionPool<Connection: ByteStream> {
-  private let connect: @Sendable () async throws -> Connection
-  /// The connections that no request uses. The one that was used last is used next, so that the others can be closed by the server.
-  private var idle: [Connection] = []
-  private let mostIdle: Int
+/// Asks a warehouse what it has, over at most four connections.
+struct WarehouseClient: Sendable {
+  private let pool: ConnectionPool<TCPConnection>
 
-  init(keeping mostIdle: Int = 8, connect: @escaping @Sendable () async throws -> Connection) {
-    (self.mostIdle, self.connect) = (mostIdle, connect)
+  init(_ server: Endpoint) {
+    var options = ConnectionPoolOptions()
+    options.connections = 4
+    // The server closes its connections after 30 idle seconds.
+    options.idleTimeout = .seconds(25)
+    pool = ConnectionPool(options) { try await TCPConnection.connect(to: server) }
   }
 
-  /// Runs a request on a connection.
-  ///
-  /// - Parameters:
-  ///   - isRepeatable: Whether the request may be carried out twice.
-  ///   - exchange: Sends the request, and reads the answer completely.
-  /// - Returns: The answer.
-  /// - Throws: What the exchange throws, or the error of connecting.
-  func request<Answer: Sendable>(
-    isRepeatable: Bool, _ exchange: @Sendable (Connection) async throws -> Answer
-  ) async throws -> Answer {
-    if let connection = takeIdle() {
-      do {
-        return try await run(exchange, on: connection)
-      } catch let error as any NetworkError where isRepeatable && error.isRetryable && !error.isTimeout {
-        // The connection failed, most likely because the server closed it while it was idle. A new one is made below.
-      }
-    }
-    return try await run(exchange, on: connect())
-  }
-
-  private func run<Answer: Sendable>(
-    _ exchange: @Sendable (Connection) async throws -> Answer, on connection: Connection
-  ) async throws -> Answer {
-    do {
-      let answer = try await exchange(connection)
-      await giveBack(connection)
-      return answer
-    } catch {
-      // The rest of the answer may still arrive. The next request must not read it.
-      await connection.abort()
-      throw error
+  /// A question may be asked twice, so it is repeated if the server has just closed an idle connection.
+  func count(of item: String) async throws -> [UInt8] {
+    try await pool.withConnection(timeout: .within(.seconds(10)), isRepeatable: true) { connection in
+      try await connection.write(utf8: "count \(item)\n", timeout: .seconds(5))
+      return try await connection.read(until: .lf, timeout: .seconds(5))
     }
   }
 
-  private func takeIdle() -> Connection? {
-    while let connection = idle.popLast() {
-      if !connection.hasPeerFinished { return connection }
-      Task { await connection.close() }
+  /// An order must not be carried out twice.
+  func order(_ item: String) async throws -> [UInt8] {
+    try await pool.withConnection { connection in
+      try await connection.write(utf8: "order \(item)\n", timeout: .seconds(5))
+      return try await connection.read(until: .lf, timeout: .seconds(5))
     }
-    return nil
   }
 
-  private func giveBack(_ connection: Connection) async {
-    // Bytes behind the answer belong to no request.
-    let isClean = await connection.status.bufferedBytes == 0
-    if isClean, !connection.hasPeerFinished, idle.count < mostIdle { return idle.append(connection) }
-    Task { await connection.close() }
-  }
-
-  /// Closes the idle connections.
-  func drain() async {
-    while let connection = idle.popLast() { await connection.close() }
-  }
+  /// Orders that have begun have ten seconds to end.
+  func close() async { await pool.drain(within: .seconds(10)) }
 }
