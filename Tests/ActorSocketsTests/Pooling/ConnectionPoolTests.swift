@@ -6,98 +6,12 @@ import Testing
 
 @testable import ActorSockets
 
-/// Pools in manual time. Their connections are in memory, and the test says when an attempt to connect ends, and how.
+/// Pools in manual time.
 @Suite(.endsInTime) struct ConnectionPoolTests {
-  /// The attempts to connect of a pool.
-  private final class Attempts: Sendable {
-    private struct State {
-      var begun = 0
-      var ends: [CheckedContinuation<InMemoryConnection, any Error>?] = []
-    }
-
-    let reactor: Reactor
-    private let state = Locked(State())
-    let servers = Notes<InMemoryConnection>()
-
-    init(_ reactor: Reactor) { self.reactor = reactor }
-
-    var count: Int { state.withLock { $0.ends.count } }
-
-    func connect() async throws -> InMemoryConnection {
-      try await withCheckedThrowingContinuation { end in state.withLock { $0.ends.append(end) } }
-    }
-
-    func begun(_ number: Int) async throws {
-      try await eventually("\(number) attempts have begun") { count == number }
-    }
-
-    private func take(_ number: Int) -> CheckedContinuation<InMemoryConnection, any Error>? {
-      state.withLock { $0.ends[number].take() }
-    }
-
-    /// Returns the server's end.
-    @discardableResult
-    func succeed(_ number: Int) -> InMemoryConnection {
-      let (client, server) = InMemoryConnection.pair(reactor: reactor)
-      servers.add(server)
-      take(number)?.resume(returning: client)
-      return server
-    }
-
-    func fail(_ number: Int, _ error: any Error = SocketError(.connectionRefused, operation: "connect")) {
-      take(number)?.resume(throwing: error)
-    }
-  }
-
-  private struct Scene {
-    let time = ManualTime()
-    let attempts: Attempts
-    let pool: ConnectionPool<InMemoryConnection>
-
-    init(
-      _ options: ConnectionPoolOptions = .most(1),
-      isHealthy: (@Sendable (InMemoryConnection) async throws -> Bool)? = nil
-    ) {
-      attempts = Attempts(time.reactor)
-      pool = ConnectionPool(options, reactor: time.reactor, isHealthy: isHealthy) { [attempts] in
-        try await attempts.connect()
-      }
-    }
-
-    /// A call that has the connection until the gate is open.
-    func use(_ timeout: Timeout? = nil, until gate: Gate) -> Task<UInt64, any Error> {
-      Task.immediate {
-        try await pool.withConnection(timeout: timeout) { connection in
-          await gate.wait()
-          return connection.id
-        }
-      }
-    }
-
-    func have(
-      inUse: Int? = nil, waiting: Int? = nil, idle: Int? = nil, file: String = #fileID, line: Int = #line
-    ) async throws {
-      try await eventually("\(inUse ?? 0), \(waiting ?? 0), \(idle ?? 0) use, wait, are idle", file: file, line: line) {
-        let metrics = await pool.metrics
-        return metrics.inUse == inUse ?? metrics.inUse && metrics.waiting == waiting ?? metrics.waiting
-          && metrics.idle == idle ?? metrics.idle
-      }
-    }
-
-    /// Makes the first connection, and leaves it idle. Returns the server's end.
-    func makeIdle() async throws -> InMemoryConnection {
-      let call = Task.immediate { try await pool.withConnection { $0.id } }
-      try await attempts.begun(1)
-      let server = attempts.succeed(0)
-      _ = try await call.value
-      return server
-    }
-  }
-
   // MARK: Times
 
   @Test func `An idle connection is closed after its time, and not before`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     let server = try await scene.makeIdle()
     await scene.time.advance(by: .seconds(60) - .nanoseconds(1))
     #expect(await scene.pool.metrics.idle == 1)
@@ -109,7 +23,7 @@ import Testing
   }
 
   @Test func `A connection is closed at its age`() async throws {
-    let scene = Scene(.most(1) { $0.longestAge = .seconds(10) })
+    let scene = PoolScene(.most(1) { $0.longestAge = .seconds(10) })
     let server = try await scene.makeIdle()
     await scene.time.advance(by: .seconds(10))
     #expect(try await server.read(upTo: 1) == nil)
@@ -117,7 +31,7 @@ import Testing
   }
 
   @Test func `A waiting call times out at its time, and the next one gets the connection`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     let gate = Gate()
     let first = scene.use(until: gate)
     try await scene.attempts.begun(1)
@@ -141,7 +55,7 @@ import Testing
   @Test func `One timeout limits waiting and connecting together, and the connection becomes the next call's`()
     async throws
   {
-    let scene = Scene()
+    let scene = PoolScene()
     let gate = Gate()
     gate.open()
     let first = scene.use(.seconds(5), until: gate)
@@ -159,7 +73,7 @@ import Testing
   }
 
   @Test func `Without a timeout of its own, a call has that of the options`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     let call = scene.use(until: Gate())
     try await scene.have(waiting: 1)
     await scene.time.advance(by: .seconds(30) - .nanoseconds(1))
@@ -171,7 +85,7 @@ import Testing
   }
 
   @Test func `With no time, a call gets an idle connection or fails at once`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     for timeout in [Timeout.zero, .within(.zero), .until(scene.time.now)] {
       await expectError(.timedOut) { try await scene.pool.withConnection(timeout: timeout) { _ in } }
     }
@@ -185,7 +99,7 @@ import Testing
   }
 
   @Test func `A timeout may be extended`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     let asked = Notes<Duration>()
     let call = scene.use(
       .after(.seconds(5)) { elapsed, _ in
@@ -205,7 +119,7 @@ import Testing
   @Test func `Connecting is tried again after pauses that double, and the time-out names the last failure`()
     async throws
   {
-    let scene = Scene(
+    let scene = PoolScene(
       .most(4) {
         $0.firstDelay = .seconds(1)
         $0.maximumDelay = .seconds(4)
@@ -231,7 +145,7 @@ import Testing
   }
 
   @Test func `A call that waits gets the connection when the server is up again`() async throws {
-    let scene = Scene(.most(4) { $0.firstDelay = .seconds(1) })
+    let scene = PoolScene(.most(4) { $0.firstDelay = .seconds(1) })
     let gate = Gate()
     gate.open()
     let calls = (0..<4).map { _ in scene.use(until: gate) }
@@ -250,7 +164,7 @@ import Testing
 
   @Test func `An error that would be repeated ends the calls that wait`() async throws {
     struct BadPassword: Error {}
-    let scene = Scene(.most(1))
+    let scene = PoolScene(.most(1))
     let calls = (0..<3).map { _ in scene.use(until: Gate()) }
     try await scene.have(waiting: 3)
     scene.attempts.fail(0, BadPassword())
@@ -262,37 +176,10 @@ import Testing
     await scene.pool.close()
   }
 
-  // MARK: Checks
-
-  @Test func `A connection that was idle for long is checked before it is used again`() async throws {
-    let checked = Notes<UInt64>()
-    let scene = Scene(.most(2) { $0.checkAfter = .seconds(5) }) { connection in
-      checked.add(connection.id)
-      return checked.all.count == 1
-    }
-    _ = try await scene.makeIdle()
-    await scene.time.advance(by: .seconds(5) - .nanoseconds(1))
-    let first = try await scene.pool.withConnection { $0.id }
-    #expect(checked.all.isEmpty)
-    await scene.time.advance(by: .seconds(5))
-    let second = try await scene.pool.withConnection { $0.id }
-    #expect(first == second && checked.all == [first])
-    await scene.time.advance(by: .seconds(5))
-    let third = Task.immediate { try await scene.pool.withConnection { $0.id } }
-    try await scene.attempts.begun(2)
-    scene.attempts.succeed(1)
-    let other = try await third.value
-    #expect(other != first && checked.all == [first, first])
-    let metrics = await scene.pool.metrics
-    #expect(metrics.refusedByCheck == 1 && metrics.idle == 1)
-    await expectError(.connectionReset) { _ = try await scene.attempts.servers.all[0].read() }
-    await scene.pool.close()
-  }
-
   // MARK: Ends
 
   @Test func `A drain aborts the connections in use when its time is over`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     let reading = Task.immediate { try await scene.pool.withConnection { try await $0.read(until: .lf) } }
     try await scene.attempts.begun(1)
     scene.attempts.succeed(0)
@@ -307,7 +194,7 @@ import Testing
   }
 
   @Test func `A second drain shortens the time of the first`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     let reading = Task.immediate { try await scene.pool.withConnection { try await $0.read(until: .lf) } }
     try await scene.attempts.begun(1)
     scene.attempts.succeed(0)
@@ -322,7 +209,7 @@ import Testing
   }
 
   @Test func `A cancelled drain goes on`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     let gate = Gate()
     let call = scene.use(until: gate)
     try await scene.attempts.begun(1)
@@ -338,7 +225,7 @@ import Testing
   }
 
   @Test func `A connection that is made after the close is closed`() async throws {
-    let scene = Scene()
+    let scene = PoolScene()
     let call = scene.use(until: Gate())
     try await scene.attempts.begun(1)
     await scene.pool.close()
@@ -348,7 +235,7 @@ import Testing
   }
 
   @Test func `When the reactor is shut down, every call ends with that`() async throws {
-    let scene = Scene(.most(2))
+    let scene = PoolScene(.most(2))
     let reading = Task.immediate { try await scene.pool.withConnection { try await $0.read(until: .lf) } }
     try await scene.attempts.begun(1)
     scene.attempts.succeed(0)
@@ -366,7 +253,7 @@ import Testing
   }
 
   @Test func `A pool that is dropped while it connects closes the connection`() async throws {
-    let attempts = Attempts(Reactor.shared)
+    let attempts = PoolScene.Attempts(Reactor.shared)
     var pool: ConnectionPool? = ConnectionPool(.most(1)) { try await attempts.connect() }
     let call = Task.immediate { [pool] in try await pool?.withConnection { _ in } }
     try await attempts.begun(1)
@@ -386,14 +273,14 @@ import Testing
       { $0.connections = 0 }, { $0.waitingCalls = 0 }, { $0.mostUses = 0 },
     ]
     for change in changes {
-      let scene = Scene(.most(1, change))
+      let scene = PoolScene(.most(1, change))
       await expectError(.invalidArgument, saying: "too few") { try await scene.pool.withConnection { _ in } }
       #expect(scene.attempts.count == 0)
     }
   }
 
   @Test func `At the limit of waiting calls, one more is refused`() async throws {
-    let scene = Scene(.most(1) { $0.waitingCalls = 5 })
+    let scene = PoolScene(.most(1) { $0.waitingCalls = 5 })
     let gate = Gate()
     gate.open()
     var calls: [Task<UInt64, any Error>] = []
@@ -409,7 +296,7 @@ import Testing
 
   @Test func `The closure runs in the isolation of its caller, and its value need not be Sendable`() async throws {
     final class Box { var count = 0 }
-    let scene = Scene()
+    let scene = PoolScene()
     _ = try await scene.makeIdle()
     let box = Box()
     let same = try await scene.pool.withConnection { _ in
