@@ -14,8 +14,9 @@ internal import SocketSystem
 /// A call gets the idle connection that was used last. If there is no idle connection, one is made; at the limit of connections, the call
 /// waits for its turn. Calls get connections in the order in which they were made.
 ///
-/// A connection is used by one call at a time. It is used again only if the call has left it clean: all operations have ended, every byte
-/// that arrived was read, and the peer has not finished.
+/// A connection is used by one call at a time. It is used again only if the call has left it clean: all operations have ended, no byte that
+/// the connection received is unread, and the peer has not finished. Bytes that it receives later are not noticed until the next call reads
+/// them, so the peer must not send more than its answers.
 ///
 /// Connecting is tried again, after a pause, while calls wait: see ``ConnectionPoolOptions/firstDelay``. So the calls of a pool survive
 /// the restart of a server. An error that another attempt would only repeat, such as a rejected certificate, ends all calls that wait.

@@ -35,7 +35,7 @@ import Testing
     let gate = Gate()
     let first = scene.use(until: gate)
     try await scene.attempts.begun(1)
-    scene.attempts.succeed(0)
+    try await scene.attempts.succeed(0)
     try await scene.have(inUse: 1)
     let second = scene.use(.seconds(5), until: gate)
     try await scene.have(waiting: 1)
@@ -65,7 +65,7 @@ import Testing
     await expectError(.timedOut) { _ = try await first.value }
     let second = scene.use(.seconds(5), until: gate)
     try await scene.have(waiting: 1)
-    scene.attempts.succeed(0)
+    try await scene.attempts.succeed(0)
     _ = try await second.value
     let metrics = await scene.pool.metrics
     #expect(scene.attempts.count == 1 && metrics.made == 1 && metrics.idle == 1)
@@ -80,7 +80,7 @@ import Testing
     #expect(await scene.pool.metrics.waiting == 1)
     await scene.time.advance(by: .nanoseconds(1))
     await expectError(.timedOut) { _ = try await call.value }
-    scene.attempts.succeed(0)
+    try await scene.attempts.succeed(0)
     await scene.pool.close()
   }
 
@@ -110,7 +110,7 @@ import Testing
     await scene.time.advance(by: .seconds(60))
     await expectError(.timedOut) { _ = try await call.value }
     #expect(asked.all == [.seconds(5), .seconds(10), .seconds(15)])
-    scene.attempts.succeed(0)
+    try await scene.attempts.succeed(0)
     await scene.pool.close()
   }
 
@@ -127,7 +127,7 @@ import Testing
     let call = scene.use(.seconds(20), until: Gate())
     for (number, pause) in [1, 2, 4, 4].enumerated() {
       try await scene.attempts.begun(number + 1)
-      scene.attempts.fail(number)
+      try await scene.attempts.fail(number)
       try await eventually("the pool knows") { await scene.pool.metrics.failed == number + 1 }
       await scene.time.advance(by: .milliseconds(500 * pause) - .nanoseconds(1))
       #expect(scene.attempts.count == number + 1)
@@ -139,7 +139,7 @@ import Testing
       _ = try await call.value
     }
     #expect(error.causes.map(\.code) == [.connectionRefused])
-    scene.attempts.succeed(4)
+    try await scene.attempts.succeed(4)
     try await scene.have(idle: 1)
     await scene.pool.close()
   }
@@ -150,15 +150,15 @@ import Testing
     gate.open()
     let calls = (0..<4).map { _ in scene.use(until: gate) }
     try await scene.attempts.begun(4)
-    for number in 0..<4 { scene.attempts.fail(number) }
+    for number in 0..<4 { try await scene.attempts.fail(number) }
     try await eventually("all have failed") { await scene.pool.metrics.failed == 4 }
     await scene.time.advance(by: .seconds(1))
     // Only one attempt tries whether the server is up.
     try await scene.attempts.begun(5)
     #expect(await scene.pool.metrics.connecting == 1)
-    scene.attempts.succeed(4)
+    try await scene.attempts.succeed(4)
     for call in calls { _ = try await call.value }
-    for number in 5..<scene.attempts.count { scene.attempts.succeed(number) }
+    for number in 5..<scene.attempts.count { try await scene.attempts.succeed(number) }
     await scene.pool.close()
   }
 
@@ -167,11 +167,11 @@ import Testing
     let scene = PoolScene(.most(1))
     let calls = (0..<3).map { _ in scene.use(until: Gate()) }
     try await scene.have(waiting: 3)
-    scene.attempts.fail(0, BadPassword())
+    try await scene.attempts.fail(0, BadPassword())
     for call in calls { await #expect(throws: BadPassword.self) { _ = try await call.value } }
     let call = scene.use(until: Gate())
     try await scene.attempts.begun(2)
-    scene.attempts.fail(1, SocketError(.rejected, operation: "connect"))
+    try await scene.attempts.fail(1, SocketError(.rejected, operation: "connect"))
     await expectError(.rejected) { _ = try await call.value }
     await scene.pool.close()
   }
@@ -182,7 +182,7 @@ import Testing
     let scene = PoolScene()
     let reading = Task.immediate { try await scene.pool.withConnection { try await $0.read(until: .lf) } }
     try await scene.attempts.begun(1)
-    scene.attempts.succeed(0)
+    try await scene.attempts.succeed(0)
     try await scene.have(inUse: 1)
     let drain = Task.immediate { await scene.pool.drain(within: .seconds(10)) }
     await expectError(.closed) { try await scene.pool.withConnection { _ in } }
@@ -197,7 +197,7 @@ import Testing
     let scene = PoolScene()
     let reading = Task.immediate { try await scene.pool.withConnection { try await $0.read(until: .lf) } }
     try await scene.attempts.begun(1)
-    scene.attempts.succeed(0)
+    try await scene.attempts.succeed(0)
     try await scene.have(inUse: 1)
     let first = Task.immediate { await scene.pool.drain(within: .seconds(1_000)) }
     let second = Task.immediate { await scene.pool.drain(within: .seconds(5)) }
@@ -213,7 +213,7 @@ import Testing
     let gate = Gate()
     let call = scene.use(until: gate)
     try await scene.attempts.begun(1)
-    let server = scene.attempts.succeed(0)
+    let server = try await scene.attempts.succeed(0)
     try await scene.have(inUse: 1)
     let drain = Task.immediate { await scene.pool.drain(within: .seconds(10)) }
     drain.cancel()
@@ -230,7 +230,7 @@ import Testing
     try await scene.attempts.begun(1)
     await scene.pool.close()
     await expectError(.closed) { _ = try await call.value }
-    let server = scene.attempts.succeed(0)
+    let server = try await scene.attempts.succeed(0)
     #expect(try await server.read(upTo: 1) == nil)
   }
 
@@ -238,7 +238,7 @@ import Testing
     let scene = PoolScene(.most(2))
     let reading = Task.immediate { try await scene.pool.withConnection { try await $0.read(until: .lf) } }
     try await scene.attempts.begun(1)
-    scene.attempts.succeed(0)
+    try await scene.attempts.succeed(0)
     try await scene.have(inUse: 1)
     let waits = scene.use(until: Gate())
     try await scene.have(waiting: 1)
@@ -246,7 +246,7 @@ import Testing
     await expectError(.reactorShutDown) { _ = try await reading.value }
     await expectError(.reactorShutDown) { _ = try await waits.value }
     await expectError(.reactorShutDown) { try await scene.pool.withConnection { _ in } }
-    scene.attempts.fail(1)
+    try await scene.attempts.fail(1)
     await scene.pool.close()
     let late = ConnectionPool(reactor: scene.time.reactor) { try await scene.attempts.connect() }
     await expectError(.reactorShutDown) { try await late.withConnection { _ in } }
@@ -262,7 +262,21 @@ import Testing
     weak let weakPool = pool
     pool = nil
     try await eventually("the pool is gone") { weakPool == nil }
-    let server = attempts.succeed(0)
+    let server = try await attempts.succeed(0)
+    #expect(try await server.read(upTo: 1) == nil)
+  }
+
+  @Test func `A call that is cancelled just after it got its connection gives it back`() async throws {
+    let scene = PoolScene()
+    let call = scene.use(until: Gate())
+    try await scene.attempts.begun(1)
+    let (client, server) = InMemoryConnection.pair(reactor: scene.time.reactor)
+    await scene.pool.firstAttempt(makes: client) { call.cancel() }
+    await #expect(throws: CancellationError.self) { _ = try await call.value }
+    let metrics = await scene.pool.metrics
+    #expect(metrics.idle == 1 && metrics.inUse == 0)
+    try await scene.attempts.succeed(0)
+    await scene.pool.close()
     #expect(try await server.read(upTo: 1) == nil)
   }
 
@@ -289,7 +303,7 @@ import Testing
       try await scene.have(waiting: number)
     }
     await expectError(.limitExceeded, saying: "5 calls wait") { try await scene.pool.withConnection { _ in } }
-    scene.attempts.succeed(0)
+    try await scene.attempts.succeed(0)
     for call in calls { _ = try await call.value }
     await scene.pool.close()
   }
@@ -305,5 +319,13 @@ import Testing
     }
     #expect(same === box && box.count == 1)
     await scene.pool.close()
+  }
+}
+
+extension ConnectionPool {
+  /// Calls the closure when the connection is given, before the call that gets it goes on.
+  fileprivate func firstAttempt(makes connection: Connection, then body: () -> Void) {
+    carryOut(state.connected(1, connection, at: 0))
+    body()
   }
 }

@@ -25,7 +25,7 @@ import Testing
     await scene.time.advance(by: .seconds(5))
     let third = Task.immediate { try await scene.pool.withConnection { $0.id } }
     try await scene.attempts.begun(2)
-    scene.attempts.succeed(1)
+    try await scene.attempts.succeed(1)
     let other = try await third.value
     #expect(other != first && checked.all == [first, first])
     let metrics = await scene.pool.metrics
@@ -40,13 +40,35 @@ import Testing
     try await server.write(utf8: "unexpected")
     let call = Task.immediate { try await scene.pool.withConnection { $0.id } }
     try await scene.attempts.begun(2)
-    scene.attempts.succeed(1)
+    try await scene.attempts.succeed(1)
     _ = try await call.value
     #expect(await scene.pool.metrics.refusedByCheck == 1)
     await scene.pool.close()
   }
 
   // MARK: Repeated calls
+
+  @Test func `A repeated call gets a new connection, even if another one is idle`() async throws {
+    let scene = PoolScene(.most(3))
+    let gate = Gate()
+    let calls = (0..<2).map { _ in scene.use(until: gate) }
+    for number in 0..<2 { try await scene.attempts.succeed(number) }
+    try await scene.have(inUse: 2)
+    gate.open()
+    for call in calls { _ = try await call.value }
+    let (old, bodies) = (await scene.pool.metrics.made, Notes<UInt64>())
+    let call = Task.immediate {
+      try await scene.pool.withConnection(isRepeatable: true) { connection in
+        bodies.add(connection.id)
+        if bodies.all.count == 1 { throw SocketError(.connectionReset, operation: "read") }
+      }
+    }
+    try await scene.attempts.succeed(2)
+    try await call.value
+    let metrics = await scene.pool.metrics
+    #expect(old == 2 && metrics.made == 3 && metrics.idle == 2 && Set(bodies.all).count == 2)
+    await scene.pool.close()
+  }
 
   @Test func `A call that is repeated has the rest of its time to wait`() async throws {
     let scene = PoolScene()
@@ -68,13 +90,13 @@ import Testing
     #expect(await scene.pool.metrics.waiting == 1)
     await scene.time.advance(by: .nanoseconds(1))
     await expectError(.timedOut) { try await second.value }
-    scene.attempts.succeed(1)
+    try await scene.attempts.succeed(1)
     await scene.pool.close()
   }
 
   /// How often the closure is called that throws this error.
   private func calls(_ scene: PoolScene, isRepeatable: Bool = true, _ error: any Error) async throws -> Int {
-    let bodies = Notes<UInt64>()
+    let (before, bodies) = (scene.attempts.count, Notes<UInt64>())
     let call = Task.immediate {
       try await scene.pool.withConnection(isRepeatable: isRepeatable) {
         bodies.add($0.id)
@@ -86,9 +108,8 @@ import Testing
       _ = await call.result
       ended.open()
     }
-    let number = scene.attempts.count
     try await eventually("the call has ended") {
-      for number in number..<scene.attempts.count { scene.attempts.succeed(number) }
+      for number in before..<scene.attempts.count { try await scene.attempts.succeed(number) }
       return ended.isOpen
     }
     return bodies.all.count

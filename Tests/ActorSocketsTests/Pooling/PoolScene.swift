@@ -29,21 +29,22 @@ struct PoolScene {
       try await eventually("\(number) attempts have begun") { count == number }
     }
 
-    private func take(_ number: Int) -> CheckedContinuation<InMemoryConnection, any Error>? {
-      state.withLock { $0.ends[number].take() }
+    private func take(_ number: Int) async throws -> CheckedContinuation<InMemoryConnection, any Error>? {
+      try await eventually("attempt \(number) has begun") { count > number }
+      return state.withLock { $0.ends[number].take() }
     }
 
     /// Returns the server's end.
     @discardableResult
-    func succeed(_ number: Int) -> InMemoryConnection {
+    func succeed(_ number: Int) async throws -> InMemoryConnection {
       let (client, server) = InMemoryConnection.pair(reactor: reactor)
       servers.add(server)
-      take(number)?.resume(returning: client)
+      try await take(number)?.resume(returning: client)
       return server
     }
 
-    func fail(_ number: Int, _ error: any Error = SocketError(.connectionRefused, operation: "connect")) {
-      take(number)?.resume(throwing: error)
+    func fail(_ number: Int, _ error: any Error = SocketError(.connectionRefused, operation: "connect")) async throws {
+      try await take(number)?.resume(throwing: error)
     }
   }
 
@@ -85,7 +86,7 @@ struct PoolScene {
   func makeIdle() async throws -> InMemoryConnection {
     let call = Task.immediate { try await pool.withConnection { $0.id } }
     try await attempts.begun(1)
-    let server = attempts.succeed(0)
+    let server = try await attempts.succeed(0)
     _ = try await call.value
     return server
   }
