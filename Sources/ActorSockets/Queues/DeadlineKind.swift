@@ -11,6 +11,8 @@ package enum DeadlineKind: UInt8, Sendable {
   /// The time that the peer has to take the last bytes.
   case tail
   case idle
+  /// More bytes may move at a limited rate.
+  case pause
   /// It is time to ask again which bytes the peer has.
   case acknowledgement
   /// The time that a new connection has for its first byte, in a drain.

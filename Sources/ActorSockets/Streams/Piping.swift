@@ -37,6 +37,31 @@ public func pipe(from source: some ByteStream, to destination: some ByteStream) 
   }
 }
 
+/// Moves bytes from one stream to another at a limited rate, or up to a number: see ``pipe(from:to:)``.
+///
+/// The times are on the clock of the source's reactor. While the rate allows nothing, nothing is read, so the peer of the source has to
+/// wait.
+///
+/// *Errors*, *cancellation* and *ordering* are those of that function.
+///
+/// - Parameters:
+///   - source: The stream to read from. The loop runs on its reactor.
+///   - destination: The stream to write to. It may be on another reactor.
+///   - limit: The rate, and the number of bytes.
+/// - Returns: The number of bytes moved.
+/// - Throws: ``SocketError``: also `.limitExceeded` with the operation `read` if more bytes arrive than the limit allows, and
+///   `.invalidArgument` if a number of the limit is too small; `CancellationError` when the task is cancelled.
+@concurrent
+public func pipe(
+  from source: some ByteStream, to destination: some ByteStream, limit: RateLimit
+) async throws -> Int {
+  try limit.check("pipe")
+  switch await move(from: source, to: destination, limit: limit) {
+  case .ended(let count): return count
+  case .sourceFailed(let error), .destinationFailed(let error): throw error
+  }
+}
+
 /// Moves bytes between two streams in both directions, until both have ended.
 ///
 /// ```swift
@@ -68,9 +93,36 @@ public func pipe(from source: some ByteStream, to destination: some ByteStream) 
 public func relay(
   between first: some ByteStream, and second: some ByteStream
 ) async throws -> (fromFirst: Int, fromSecond: Int) {
+  try await relay(first, second, nil)
+}
+
+/// Moves bytes between two streams in both directions, at a limited rate or up to a number: see ``relay(between:and:)``.
+///
+/// Each direction has the whole limit for itself. If more bytes arrive than the limit allows, both streams are aborted.
+///
+/// *Errors*, *cancellation* and *ordering* are those of that function.
+///
+/// - Parameters:
+///   - first: One stream.
+///   - second: The other stream.
+///   - limit: The rate, and the number of bytes, of each direction.
+/// - Returns: The number of bytes received from the first stream, and from the second.
+/// - Throws: ``SocketError`` of the stream that broke first, `.limitExceeded`, and `.invalidArgument` if a number of the limit is too
+///   small; `CancellationError` when the task is cancelled.
+@concurrent @discardableResult
+public func relay(
+  between first: some ByteStream, and second: some ByteStream, limit: RateLimit
+) async throws -> (fromFirst: Int, fromSecond: Int) {
+  try limit.check("relay")
+  return try await relay(first, second, limit)
+}
+
+private func relay(
+  _ first: some ByteStream, _ second: some ByteStream, _ limit: RateLimit?
+) async throws -> (fromFirst: Int, fromSecond: Int) {
   let (counts, failure) = await withTaskGroup(of: (Bool, PipeOutcome).self) { group in
-    group.addTask { (true, await move(from: first, to: second)) }
-    group.addTask { (false, await move(from: second, to: first)) }
+    group.addTask { (true, await move(from: first, to: second, limit: limit)) }
+    group.addTask { (false, await move(from: second, to: first, limit: limit)) }
     var counts = (fromFirst: 0, fromSecond: 0)
     var failure: (any Error)?
     for await (isFirst, outcome) in group {
@@ -114,10 +166,11 @@ private enum PipeOutcome: Sendable {
 
 /// Moves `total` bytes; with `nil`, all bytes, and then the end of the stream.
 private func move(
-  from source: some ByteStream, to destination: some ByteStream, exactly total: Int? = nil
+  from source: some ByteStream, to destination: some ByteStream, exactly total: Int? = nil, limit: RateLimit? = nil
 ) async -> PipeOutcome {
   await withTaskExecutorPreference(source.executor.reactor) {
     var moved = 0
+    var pace = limit.map { Pace($0, source.executor.reactor) }
     do {
       // Wait for the chunk of an earlier, cancelled call, so that unsent chunks do not accumulate.
       try await destination.flush(until: .sent, timeout: nil)
@@ -127,7 +180,10 @@ private func move(
     while moved != total {
       let chunk: [UInt8]?
       do {
-        chunk = try await source.read(upTo: min(65_536, total.map { $0 - moved } ?? .max), timeout: nil)
+        var most = min(65_536, total.map { $0 - moved } ?? .max)
+        if let room = try await pace?.room(after: moved, source) { most = min(most, room) }
+        chunk = try await source.read(upTo: most, timeout: nil)
+        pace?.moved(chunk?.count ?? 0)
         if chunk == nil, total != nil {
           throw SocketError(.endOfStream, operation: "read", bytesTransferred: moved)
         }
@@ -147,6 +203,36 @@ private func move(
     }
     return .ended(moved)
   }
+}
+
+/// The pauses of one direction.
+private struct Pace {
+  private let limit: RateLimit
+  private let reactor: Reactor
+  private let pause: Pause
+  private var bucket: TokenBucket
+
+  init(_ limit: RateLimit, _ reactor: Reactor) {
+    (self.limit, self.reactor) = (limit, reactor)
+    pause = Pause(on: reactor)
+    bucket = limit.bucket(at: reactor.now)
+  }
+
+  /// Waits until bytes may move, and returns how many.
+  mutating func room(after moved: Int, _ source: some ByteStream) async throws -> Int {
+    if let most = limit.mostBytes, moved == most {
+      // The end of the stream is not beyond the limit.
+      if try await source.peek(upTo: 1) == nil { return 1 }
+      throw SocketError(
+        .limitExceeded, operation: "read", detail: "more than \(most) bytes arrived", bytesTransferred: moved)
+    }
+    let wanted = limit.least
+    let nanoseconds = bucket.pause(for: wanted, at: reactor.now)
+    if nanoseconds > 0 { try await pause.wait(for: nanoseconds) }
+    return min(bucket.available(at: reactor.now), limit.mostBytes.map { $0 - moved } ?? .max)
+  }
+
+  mutating func moved(_ count: Int) { bucket.take(count, at: reactor.now) }
 }
 
 extension ByteStream {

@@ -35,3 +35,12 @@ func sendNews(of publisher: Publisher, to connection: some ByteStream) async thr
     try await connection.write(utf8: item + "\n", timeout: .seconds(30))
   }
 }
+
+/// A proxy that gives each connection a megabyte per second in each direction.
+func serveEvenly(_ listener: TCPListener, to target: Endpoint) async throws {
+  try await listener.serve { client in
+    let server = try await TCPConnection.connect(to: target)
+    try await relay(between: client, and: server, limit: RateLimit(bytesPerSecond: 1_000_000))
+    await server.close()
+  }
+}

@@ -50,6 +50,22 @@ import Testing
       await listener.close()
     }
   }
+  @Test func `A proxy with a limited rate passes everything on`() async throws {
+    try await Simulation().run {
+      let server = try TCPListener.bind(to: .port(7001))
+      let echo = Task { try await server.serve { for try await line in $0.lines { try await $0.write(utf8: line) } } }
+      let proxy = try TCPListener.bind(to: .port(7000))
+      let serving = Task { try await serveEvenly(proxy, to: .host("127.0.0.1", port: 7001)) }
+      let text = String(repeating: "x", count: 60_000)
+      let answer = try await TCPConnection.withConnection(to: .host("127.0.0.1", port: 7000)) { connection in
+        try await connection.write(utf8: text + "\n")
+        return try await connection.read(exactly: 60_000)
+      }
+      try #require(answer == Array(text.utf8))
+      serving.cancel()
+      echo.cancel()
+    }
+  }
 }
 
 extension ByteStream {

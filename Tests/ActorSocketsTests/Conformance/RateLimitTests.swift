@@ -1,0 +1,143 @@
+import ActorSocketsTesting
+import EpollReactor
+import TestSupport
+import Testing
+
+@testable import ActorSockets
+
+@Suite(.conformance, .endsInTime) struct RateLimitTests {
+  /// A rate at which nothing more moves during a test.
+  private static let tiny = RateLimit(bytesPerSecond: 1, burst: 10)
+
+  @Test(arguments: Transport.allCases)
+  func `Exactly the largest number of bytes passes, and one more does not`(transport: Transport) async throws {
+    for extra in [0, 1] {
+      let (source, destination) = (try await transport.pair(), try await transport.pair())
+      try await source.client.write(pattern(20_000 + extra))
+      try await source.client.finishWriting()
+      let limit = RateLimit(bytesPerSecond: .max, burst: 1 << 20, mostBytes: 20_000)
+      let (from, to) = (source.server, destination.client)
+      let piping = Task { try await pipe(from: from, to: to, limit: limit) }
+      if extra == 0 {
+        let received = try await destination.server.readToEnd()
+        #expect(received == pattern(20_000))
+        let count = try await piping.value
+        #expect(count == 20_000)
+      } else {
+        let received = try await destination.server.read(exactly: 20_000)
+        #expect(received == pattern(20_000))
+        let error = await expectError(.limitExceeded, saying: "more than 20000 bytes") { _ = try await piping.value }
+        #expect(error.operation == "read" && error.bytesTransferred == 20_000)
+        // The byte beyond the limit stays.
+        let rest = try await source.server.readToEnd()
+        #expect(rest == pattern(1, from: 20_000))
+      }
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A pause that is cancelled loses nothing`(transport: Transport) async throws {
+    let (source, destination) = (try await transport.pair(), try await transport.pair())
+    try await source.client.write(pattern(5_000))
+    try await source.client.finishWriting()
+    let (from, to) = (source.server, destination.client)
+    let limited = Task { try await pipe(from: from, to: to, limit: Self.tiny) }
+    let first = try await destination.server.read(exactly: 10)
+    #expect(first == pattern(10))
+    limited.cancel()
+    await expectCancellation { _ = try await limited.value }
+    let piping = Task { try await pipe(from: from, to: to) }
+    let rest = try await destination.server.readToEnd()
+    #expect((first + rest) == pattern(5_000))
+    _ = try await piping.value
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `If more bytes arrive than a relay may move, both streams are aborted`(transport: Transport) async throws {
+    let (one, other) = (try await transport.pair(), try await transport.pair())
+    let limit = RateLimit(bytesPerSecond: 1_000_000, mostBytes: 100)
+    let (first, second) = (one.server, other.client)
+    let relaying = Task { try await relay(between: first, and: second, limit: limit) }
+    try await one.client.write(pattern(100))
+    let received = try await other.server.read(exactly: 100)
+    #expect(received == pattern(100))
+    try await one.client.write([1])
+    await expectError(.limitExceeded) { _ = try await relaying.value }
+    let states = (await first.state, await second.state)
+    #expect(states == (.closed, .closed))
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Limits that make no sense are refused`(transport: Transport) async throws {
+    let pair = try await transport.pair()
+    let limits = [
+      RateLimit(bytesPerSecond: 0), RateLimit(bytesPerSecond: 5, burst: 0), RateLimit(bytesPerSecond: 5, mostBytes: -1),
+    ]
+    for limit in limits {
+      await expectError(.invalidArgument) { _ = try await pipe(from: pair.client, to: pair.server, limit: limit) }
+      await expectError(.invalidArgument) { _ = try await relay(between: pair.client, and: pair.server, limit: limit) }
+    }
+    #expect(await pair.client.state == .open)
+  }
+
+  @Test(.inRealTime, arguments: Transport.allCases)
+  func `Bytes move at the rate, to the nanosecond`(transport: Transport) async throws {
+    let (time, source) = try await transport.timedPair()
+    let destination = InMemoryConnection.pair()
+    try await source.client.write(pattern(3_000))
+    let from = source.server
+    let to = destination.0
+    let piping = Task {
+      try await pipe(from: from, to: to, limit: RateLimit(bytesPerSecond: 1_000, burst: 500))
+    }
+    let burst = try await destination.1.read(exactly: 500)
+    #expect(burst == pattern(500))
+    // The pause before the next ten bytes, which are worth a read.
+    for number in 0..<20 {
+      try await time.waitForDeadlines(1)
+      await time.advance(by: .milliseconds(10) - .nanoseconds(1))
+      #expect(await destination.1.metrics.bytesReceived == 500 + number * 10)
+      await time.advance(by: .nanoseconds(1))
+      let next = try await destination.1.read(exactly: 10)
+      #expect(next == pattern(10, from: 500 + number * 10))
+    }
+    piping.cancel()
+    await expectCancellation { _ = try await piping.value }
+  }
+
+  @Test(.inRealTime) func `A reactor that is shut down ends a pause`() async throws {
+    let time = ManualTime()
+    let source = InMemoryConnection.pair(reactor: time.reactor)
+    let destination = InMemoryConnection.pair()
+    try await source.0.write(pattern(100))
+    let piping = Task { try await pipe(from: source.1, to: destination.0, limit: Self.tiny) }
+    _ = try await destination.1.read(exactly: 10)
+    try await time.waitForDeadlines(1)
+    time.reactor.shutdown()
+    await expectError(.reactorShutDown) { _ = try await piping.value }
+  }
+
+  @Test(.inRealTime) func `A transfer takes the time of its bytes beyond the burst`() async throws {
+    try await simulated { _ in
+      for (count, rate, burst) in [(100_000, 10_000, 1_000), (1_000, 7, 100), (2_000, 1_000_000, 1)] {
+        let (source, destination) = (InMemoryConnection.pair(), InMemoryConnection.pair())
+        async let writing: Void = {
+          try await source.0.write(pattern(count))
+          try await source.0.finishWriting()
+        }()
+        async let received = destination.1.readToEnd()
+        let start = ContinuousClock.now
+        _ = try await pipe(
+          from: source.1, to: destination.0, limit: RateLimit(bytesPerSecond: rate, burst: burst))
+        let seconds = start.duration(to: .now) / .seconds(1)
+        let expected = Double(count - burst) / Double(rate)
+        // Before the end is read, there is one more pause.
+        try #require(seconds - expected >= 0, "\(seconds) for \(expected)")
+        try #require(seconds - expected < 0.011 + 1 / Double(rate), "\(seconds) for \(expected)")
+        let bytes = try await received
+        try #require(bytes == pattern(count))
+        try await writing
+      }
+    }
+  }
+}
