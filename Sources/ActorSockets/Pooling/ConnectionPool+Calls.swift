@@ -34,7 +34,7 @@ extension ConnectionPool {
     }
     let held = try waiter.result()
     if Task.isCancelled {
-      carryOut(state.returned(held.id, isClean: !held.connection.hasPeerFinished, at: now))
+      carryOut(state.declined(held.id, at: now))
       throw CancellationError()
     }
     return (held, now - start)

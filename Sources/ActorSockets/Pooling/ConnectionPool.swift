@@ -45,10 +45,10 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   ///   - options: The limits and times.
   ///   - reactor: The reactor that runs the pool. Its clock is that of the pool's times. The connections may run on any reactor.
   ///   - isHealthy: Checks a connection that was idle for ``ConnectionPoolOptions/checkAfter`` before it is used again, for example with a
-  ///     request whose answer is known. If it returns `false` or throws, the connection is aborted, and another one is used. Calls wait
-  ///     meanwhile, so give its operations timeouts. `nil` for no check.
-  ///   - connect: Makes a connection. It is called in a task of the pool, which is cancelled when the pool is closed or dropped. It must
-  ///     have a time limit of its own, as `TCPConnection.connect` has.
+  ///     request whose answer is known. If it returns `false` or throws, the connection is aborted, and another one is used. A
+  ///     check that takes longer than ``ConnectionPoolOptions/timeout`` counts as failed. `nil` for no check.
+  ///   - connect: Makes a connection. It is called in a task of the pool, which is cancelled when the pool is closed or dropped. It is
+  ///     also cancelled after ``ConnectionPoolOptions/timeout``. An attempt that ignores that keeps its place until it returns.
   public init(
     _ options: ConnectionPoolOptions = .init(), reactor: Reactor = .shared,
     isHealthy: (@Sendable (_ connection: Connection) async throws -> Bool)? = nil,
@@ -72,6 +72,7 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   deinit {
     for task in tasks.values { task.cancel() }
     for connection in state.idleConnections { connection.submit { $0.closeWithoutWaiting() } }
+    for connection in state.checkedConnections { connection.submit { $0.abort() } }
     if registration.needsToLeave { executor.reactor.submit { [registration] in registration.leave() } }
   }
 
@@ -92,7 +93,8 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   ///
   /// A server may close an idle connection at any time, also while a request is on its way. So a request that may be carried out twice is
   /// repeated: with `isRepeatable`, the closure is called once more, with a new connection, if the first one had been used before and the
-  /// closure throws a ``NetworkError`` that is retryable and no timeout.
+  /// closure throws a ``NetworkError`` that is retryable and no timeout. If no other connection can be had in the time that is left, the call
+  /// throws that error.
   ///
   /// *Cancellation* of a call that waits loses no connection: the call throws `CancellationError`, and the next call gets the connection.
   /// If the closure runs, its operations throw. If it returns a value nevertheless, the value is returned.
@@ -119,18 +121,30 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
     do {
       return try await use(first, body)
     } catch {
-      let mayRepeat = isRepeatable && first.uses > 1 && Self.isEndOfIdle(error) && !Task.isCancelled
-      guard mayRepeat else {
+      let left = timeout.left(after: waited)
+      let hasTime = !left.hasNoTime && !left.hasPassed(at: registration.reactor.now)
+      guard isRepeatable, first.uses > 1, Self.isEndOfIdle(error), hasTime, !Task.isCancelled else {
         await wasAborted(first)
         throw error
       }
+      let second = try await again(left, insteadOf: first, after: error)
+      do {
+        return try await use(second, body)
+      } catch {
+        await wasAborted(second)
+        throw error
+      }
     }
-    let (second, _) = try await take(timeout.left(after: waited), insteadOf: first)
+  }
+
+  /// If no other connection can be had, the first error says what happened to the request.
+  private nonisolated(nonsending) func again(
+    _ timeout: Timeout, insteadOf lost: PoolState<Connection>.Held, after error: any Error
+  ) async throws -> PoolState<Connection>.Held {
     do {
-      return try await use(second, body)
-    } catch {
-      await wasAborted(second)
-      throw error
+      return try await take(timeout, insteadOf: lost).0
+    } catch let failure {
+      throw failure is CancellationError ? failure : error
     }
   }
 
@@ -162,7 +176,8 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   /// Ends the pool: no call gets a connection any more. Waiting calls throw `.closed`, as later calls do. Idle connections are closed.
   ///
   /// It returns when the connections have ended. Those that are in use have a time to be returned; then they are aborted, so that the
-  /// operations of their calls throw. Closing the others takes as long as ``ByteStream/close()`` takes.
+  /// operations of their calls throw. Closing the others takes as long as ``ByteStream/close()`` takes. Attempts to connect are cancelled;
+  /// one that ignores its cancellation is waited for one second.
   ///
   /// *Ordering*: calls that were made earlier and wait throw `.closed`. A second drain can only shorten the time of the first one.
   ///
@@ -195,7 +210,7 @@ extension ByteStream {
     _ = claimPlaceNow()
     if hasPeerFinished || core.upgrade != nil { return false }
     let status = core.status
-    return status.state == .open && status.bufferedBytes == 0 && status.unsentBytes == 0
+    return status.state == .open && !core.writes.queue.isFinishing && status.bufferedBytes == 0 && status.unsentBytes == 0
       && core.pendingOperations.isEmpty
   }
 

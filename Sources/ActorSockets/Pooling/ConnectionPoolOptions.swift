@@ -6,11 +6,13 @@
 /// options.longestAge = .seconds(3_600)
 /// ```
 public struct ConnectionPoolOptions: Hashable, Sendable {
-  /// The largest number of connections, at least 1: those in use, those that are idle, and those that are being made. 8 by default.
+  /// The largest number of connections, at least 1: those in use, those that are idle, those that are checked, and those
+  /// that are being made. 8 by default. As many again may be closing; beyond that, a connection is aborted and not closed.
   public var connections = 8
   /// The largest number of calls that wait for a connection, at least 1. 1,000 by default. Further calls throw `.limitExceeded`.
   public var waitingCalls = 1_000
-  /// How long a call waits for a connection, connecting included, if it has no timeout of its own. 30 seconds by default.
+  /// How long a call waits for a connection, connecting included, if it has no timeout of its own. Also the longest time of an attempt to
+  /// connect and of a check. 30 seconds by default.
   public var timeout: Duration = .seconds(30)
   /// How long a connection may be idle before it is closed. 60 seconds by default. Choose less than the server's own idle timeout.
   public var idleTimeout: Duration = .seconds(60)

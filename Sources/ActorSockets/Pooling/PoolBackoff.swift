@@ -2,7 +2,7 @@
 //
 // Invariants:
 // - After a failure there is a pause. It is random, between half of a bound and all of it; the bound doubles with each failure in a row.
-// - Attempts that began before the last pause do not make the next one longer: several attempts that fail together count once.
+// - Attempts that began before the last pause do not make it longer: several attempts that fail together count once.
 // - After a failure, only one attempt at a time begins, until one succeeds.
 
 struct PoolBackoff {
@@ -29,8 +29,8 @@ struct PoolBackoff {
 
   /// `round` is that in which the attempt began.
   mutating func failed(_ error: any Error, in round: Int, at now: Int64, _ random: inout some RandomNumberGenerator) {
+    guard round == self.round || failures == 0 else { return }
     lastError = error
-    guard round == self.round else { return }
     self.round += 1
     failures += 1
     let longest = backoff.longestPause(afterFailures: failures)

@@ -11,7 +11,7 @@
 //
 // Invariants:
 // - Connections in `connecting`, `checking`, `idle` and `inUse` are at most `options.connections` together, and each is in one of them.
-//   Connections that are closing do not count.
+//   Connections that are closing do not count; they are at most as many again.
 // - Each call has one outcome: a connection or a failure. Then it is in no queue.
 // - Calls in `waiting` get connections in the order of their numbers, whichever connection is free first: one that is made, one that was
 //   returned, or one that was checked.
@@ -19,6 +19,7 @@
 //   connections that are not in `connecting` are at most `options.connections` together, so there is always room for their connections.
 // - No call waits while a connection may be given to it. Attempts to connect and checks under way are at least as many as calls wait,
 //   except at the limit of connections and after a failure (`PoolBackoff`).
+// - An attempt or a check that takes longer than `options.timeout` is cancelled, and no call waits for it any more.
 // - When a drain has begun, nothing is given, made or checked. When it is over, the machine knows no connection.
 
 struct PoolState<Connection> {
@@ -56,7 +57,7 @@ struct PoolState<Connection> {
     case abort(Connection)
   }
 
-  private enum Phase {
+  enum Phase {
     case open
     case draining(end: Int64)
     /// Calls get this failure.
@@ -65,26 +66,38 @@ struct PoolState<Connection> {
 
   enum Departure { case timedOut, cancelled }
 
-  private let options: ConnectionPoolOptions
-  private let hasPeerFinished: @Sendable (Connection) -> Bool
-  private let checks: Bool
-  private var phase = Phase.open
-  private var nextID: UInt64 = 0
-  /// The rounds of the attempts.
-  private var connecting: [UInt64: Int] = [:]
-  private var checking: [UInt64: Held] = [:]
+  let options: ConnectionPoolOptions
+  let hasPeerFinished: @Sendable (Connection) -> Bool
+  let checks: Bool
+  var phase = Phase.open
+  var nextID: UInt64 = 0
+  var connecting: [UInt64: Attempt] = [:]
+  var checking: [UInt64: (held: Held, since: Int64)] = [:]
+  /// Attempts that a drain has cancelled. A drain waits for them until that time, because an attempt can ignore its cancellation.
+  private var cancelled: (attempts: Set<UInt64>, end: Int64) = ([], 0)
   /// The one that was used last is at the end.
-  private var idle: [Held] = []
-  private var inUse: [UInt64: Held] = [:]
+  var idle: [Held] = []
+  var inUse: [UInt64: Held] = [:]
   private var ending = 0
-  private var waiting = FIFO<Waiting>()
-  private var renewing = FIFO<Waiting>()
-  private var backoff: PoolBackoff
-  private var totals = ConnectionPoolMetrics()
+  var waiting = FIFO<Waiting>()
+  var renewing = FIFO<Waiting>()
+  var backoff: PoolBackoff
+  var totals = ConnectionPoolMetrics()
 
-  private struct Waiting: Identified {
+  struct Waiting: Identified {
     let id: UInt64
   }
+
+  struct Attempt {
+    /// That of the back-off.
+    let round: Int
+    let since: Int64
+    /// It was cancelled, because it took too long. Until it returns, it has a place.
+    var isOverdue = false
+  }
+
+  /// How long a drain waits for attempts to connect that it has cancelled: 1 second.
+  static var cancellationLimit: Int64 { 1_000_000_000 }
 
   init(_ options: ConnectionPoolOptions, checks: Bool, hasPeerFinished: @escaping @Sendable (Connection) -> Bool) {
     self.options = options
@@ -111,12 +124,13 @@ struct PoolState<Connection> {
   /// Whether a drain is done.
   var isGone: Bool {
     if case .open = phase { return false }
-    return connections == 0 && ending == 0
+    return connections == 0 && ending == 0 && cancelled.attempts.isEmpty
   }
 
   var idleConnections: [Connection] { idle.map(\.connection) }
+  var checkedConnections: [Connection] { checking.values.map(\.held.connection) }
 
-  private var connections: Int { connecting.count + checking.count + idle.count + inUse.count }
+  var connections: Int { connecting.count + checking.count + idle.count + inUse.count }
 
   /// When `timeIs` has something to do; `nil` if time changes nothing.
   var nextTime: Int64? {
@@ -128,9 +142,12 @@ struct PoolState<Connection> {
         next = min(next, instant(first.idleSince, plus: options.idleTimeout.clampedNanoseconds))
       }
       if options.longestAge != nil { for held in idle { next = min(next, endOfUse(held)) } }
+      for attempt in connecting.values where !attempt.isOverdue { next = min(next, endOfWork(since: attempt.since)) }
+      for check in checking.values { next = min(next, endOfWork(since: check.since)) }
     case .draining(let end): if connections > 0 { next = end }
     case .over: break
     }
+    if !cancelled.attempts.isEmpty { next = min(next, cancelled.end) }
     return next == .max ? nil : next
   }
 
@@ -180,8 +197,8 @@ struct PoolState<Connection> {
   // MARK: Connections
 
   mutating func connected(_ id: UInt64, _ connection: Connection, at now: Int64) -> [Action] {
+    cancelled.attempts.remove(id)
     guard connecting.removeValue(forKey: id) != nil else { return end(.close(connection)) }
-    guard case .open = phase else { return end(.close(connection)) }
     totals.made += 1
     backoff.succeeded()
     var actions: [Action] = []
@@ -199,11 +216,13 @@ struct PoolState<Connection> {
   mutating func connectFailed(
     _ id: UInt64, _ error: any Error, at now: Int64, _ random: inout some RandomNumberGenerator
   ) -> [Action] {
-    guard let round = connecting.removeValue(forKey: id), case .open = phase else { return [] }
+    cancelled.attempts.remove(id)
+    guard let attempt = connecting.removeValue(forKey: id) else { return [] }
     totals.failed += 1
     var actions: [Action] = []
-    if (error as? any NetworkError)?.isRetryable == true {
-      backoff.failed(error, in: round, at: now, &random)
+    // A cancellation is that of the attempt, and not that of a call.
+    if error is CancellationError || (error as? any NetworkError)?.isRetryable == true {
+      backoff.failed(error, in: attempt.round, at: now, &random)
     } else {
       failCalls(.notConnected(error), &actions)
     }
@@ -212,9 +231,11 @@ struct PoolState<Connection> {
   }
 
   mutating func checked(_ id: UInt64, isHealthy: Bool, at now: Int64) -> [Action] {
-    guard var held = checking.removeValue(forKey: id) else { return [] }
+    guard var held = checking.removeValue(forKey: id)?.held else { return [] }
     var actions: [Action] = []
-    if isHealthy {
+    if isHealthy, isOld(held, at: now) {
+      retire(held, &actions)
+    } else if isHealthy {
       held.idleSince = now
       hand(held, &actions)
     } else {
@@ -240,6 +261,19 @@ struct PoolState<Connection> {
     return actions
   }
 
+  /// The call that got the connection was cancelled before it used it.
+  mutating func declined(_ id: UInt64, at now: Int64) -> [Action] {
+    guard var held = inUse.removeValue(forKey: id) else { return [] }
+    guard case .open = phase else { return end(.close(held.connection)) }
+    if held.uses > 1 { totals.reused -= 1 }
+    held.uses -= 1
+    // Its time without a use goes on.
+    idle.insert(held, at: idle.firstIndex { $0.idleSince > held.idleSince } ?? idle.count)
+    var actions: [Action] = []
+    serve(at: now, &actions)
+    return actions
+  }
+
   /// The call that used the connection has aborted it.
   mutating func aborted(_ id: UInt64, at now: Int64) -> [Action] {
     guard inUse.removeValue(forKey: id) != nil else { return [] }
@@ -259,7 +293,9 @@ struct PoolState<Connection> {
   mutating func timeIs(_ now: Int64) -> [Action] {
     var actions: [Action] = []
     if case .draining(let end) = phase, end <= now { endUse(.closed, &actions) }
+    if cancelled.end <= now { cancelled.attempts = [] }
     backoff.timeIs(now)
+    endOverdueWork(at: now, &actions)
     let all = idle
     idle = []
     for held in all where !endIfUnusable(held, at: now, &actions) { idle.append(held) }
@@ -276,7 +312,7 @@ struct PoolState<Connection> {
       failCalls(.closed, &actions)
       for held in idle { actions += self.end(.close(held.connection)) }
       idle = []
-      for id in connecting.keys.sorted() { actions.append(.cancel(id)) }
+      cancelAttempts(until: instant(now, plus: Self.cancellationLimit), &actions)
       abortChecks(&actions)
     case .draining(let earlier): phase = .draining(end: min(earlier, end))
     case .over: return []
@@ -289,6 +325,9 @@ struct PoolState<Connection> {
     failCalls(.reactorShutDown, &actions)
     for held in idle { actions += end(.abort(held.connection)) }
     idle = []
+    // No time passes any more.
+    cancelAttempts(until: .min, &actions)
+    cancelled.attempts = []
     abortChecks(&actions)
     endUse(.reactorShutDown, &actions)
     return actions
@@ -299,100 +338,43 @@ struct PoolState<Connection> {
   }
 
   private mutating func abortChecks(_ actions: inout [Action]) {
-    for held in checking.valuesInOrder { actions += [.cancel(held.id)] + end(.abort(held.connection)) }
+    for check in checking.valuesInOrder { actions += [.cancel(check.held.id)] + end(.abort(check.held.connection)) }
     checking = [:]
   }
 
-  /// Attempts to connect that do not heed their cancellation are not waited for. Their connections are closed when they are made.
+  private mutating func cancelAttempts(until end: Int64, _ actions: inout [Action]) {
+    for id in connecting.keys.sorted() { actions.append(.cancel(id)) }
+    cancelled = (Set(connecting.keys), end)
+    connecting = [:]
+  }
+
+  /// A check that takes too long counts as failed. An attempt that takes too long is cancelled, and no call waits for it any more.
+  private mutating func endOverdueWork(at now: Int64, _ actions: inout [Action]) {
+    for check in checking.valuesInOrder where endOfWork(since: check.since) <= now {
+      checking[check.held.id] = nil
+      totals.refusedByCheck += 1
+      actions += [.cancel(check.held.id)] + end(.abort(check.held.connection))
+    }
+    for id in connecting.keys.sorted() {
+      guard let attempt = connecting[id], !attempt.isOverdue, endOfWork(since: attempt.since) <= now else { continue }
+      connecting[id]?.isOverdue = true
+      actions.append(.cancel(id))
+    }
+  }
+
+  private func endOfWork(since start: Int64) -> Int64 { instant(start, plus: options.timeout.clampedNanoseconds) }
+
   private mutating func endUse(_ failure: Failure, _ actions: inout [Action]) {
     phase = .over(failure)
-    for id in connecting.keys.sorted() { actions.append(.cancel(id)) }
-    connecting = [:]
     for held in inUse.valuesInOrder { actions += end(.abort(held.connection)) }
     inUse = [:]
   }
 
-  private mutating func end(_ action: Action) -> [Action] {
+  /// Closing can take long, so at most as many connections close at a time as the pool may have. Others are aborted.
+  mutating func end(_ action: Action) -> [Action] {
     ending += 1
+    if case .close(let connection) = action, ending > options.connections { return [.abort(connection)] }
     return [action]
-  }
-}
-
-extension PoolState {
-  // MARK: Decisions
-
-  private mutating func serve(at now: Int64, _ actions: inout [Action]) {
-    guard case .open = phase else { return }
-    while !waiting.isEmpty, let held = takeIdle(at: now, &actions), let call = waiting.popFirst() {
-      give(held, to: call.id, &actions)
-    }
-    let wanted = renewing.count + max(0, waiting.count - checking.count)
-    while connecting.count < wanted, connections < options.connections, backoff.mayConnect(besides: connecting.count) {
-      nextID += 1
-      connecting[nextID] = backoff.round
-      actions.append(.connect(nextID))
-    }
-    assert(connections <= options.connections, "more connections than the limit")
-  }
-
-  /// Gives a connection that is fit for use to the first call, or keeps it.
-  private mutating func hand(_ held: Held, _ actions: inout [Action]) {
-    if let call = waiting.popFirst() { give(held, to: call.id, &actions) } else { idle.append(held) }
-  }
-
-  private mutating func give(_ held: Held, to call: UInt64, _ actions: inout [Action]) {
-    var held = held
-    held.uses += 1
-    if held.uses > 1 { totals.reused += 1 }
-    inUse[held.id] = held
-    actions.append(.give(call: call, held))
-  }
-
-  /// Ends what is not usable any more, and begins checks for the calls that wait.
-  private mutating func takeIdle(at now: Int64, _ actions: inout [Action]) -> Held? {
-    while let held = idle.popLast() {
-      if endIfUnusable(held, at: now, &actions) { continue }
-      guard needsCheck(held, at: now) else { return held }
-      guard checking.count < waiting.count else {
-        idle.append(held)
-        return nil
-      }
-      checking[held.id] = held
-      actions.append(.check(held))
-    }
-    return nil
-  }
-
-  private func needsCheck(_ held: Held, at now: Int64) -> Bool {
-    checks && instant(held.idleSince, plus: options.checkAfter.clampedNanoseconds) <= now
-  }
-
-  private mutating func endIfUnusable(_ held: Held, at now: Int64, _ actions: inout [Action]) -> Bool {
-    if hasPeerFinished(held.connection) {
-      totals.endedByPeer += 1
-      actions += end(.close(held.connection))
-    } else if isOld(held, at: now) {
-      retire(held, &actions)
-    } else if instant(held.idleSince, plus: options.idleTimeout.clampedNanoseconds) <= now {
-      totals.closedAsIdle += 1
-      actions += end(.close(held.connection))
-    } else {
-      return false
-    }
-    return true
-  }
-
-  private func endOfUse(_ held: Held) -> Int64 {
-    options.longestAge.map { instant(held.madeAt, plus: $0.clampedNanoseconds) } ?? .max
-  }
-
-  private func isOld(_ held: Held, at now: Int64) -> Bool {
-    held.uses >= options.mostUses ?? .max || endOfUse(held) <= now
-  }
-
-  private mutating func retire(_ held: Held, _ actions: inout [Action]) {
-    totals.closedAsOld += 1
-    actions += end(.close(held.connection))
   }
 }
 

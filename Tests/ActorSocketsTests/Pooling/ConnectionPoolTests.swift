@@ -228,8 +228,11 @@ import Testing
     let scene = PoolScene()
     let call = scene.use(until: Gate())
     try await scene.attempts.begun(1)
-    await scene.pool.close()
+    let close = Task.immediate { await scene.pool.close() }
     await expectError(.closed) { _ = try await call.value }
+    // The attempt ignores its cancellation.
+    await scene.time.advance(by: .seconds(1))
+    await close.value
     let server = try await scene.attempts.succeed(0)
     #expect(try await server.read(upTo: 1) == nil)
   }

@@ -56,6 +56,16 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `A connection whose sending direction is finished is not used again`(transport: Transport) async throws {
+    let pool = transport.pool(.most(1))
+    try await pool.use { connection in try await connection.finishWriting() }
+    let answer = try await pool.ask("1")
+    #expect(answer == "1")
+    #expect(await pool.metrics.made == 2)
+    await pool.close()
+  }
+
+  @Test(arguments: Transport.allCases)
   func `A connection with unread bytes or operations that wait is closed`(transport: Transport) async throws {
     let pool = transport.pool(.most(1))
     try await pool.use { stream in

@@ -19,6 +19,8 @@ final class PoolModel {
 
   /// The numbers that the machine chose.
   private(set) var connecting: Set<UInt64> = []
+  /// Attempts that were cancelled and have not returned.
+  private(set) var cancelled: Set<UInt64> = []
   private(set) var checking: [UInt64: State.Held] = [:]
   private(set) var inUse: [UInt64: State.Held] = [:]
   private(set) var waiting: [UInt64] = []
@@ -29,6 +31,8 @@ final class PoolModel {
   private(set) var ending = 0
   private var healthy: Set<UInt64> = []
   private(set) var ended: [UInt64] = []
+  /// Those of the ended ones that were aborted.
+  private(set) var aborted: [UInt64] = []
   private(set) var made: UInt64 = 0
   private(set) var calls: UInt64 = 0
 
@@ -78,6 +82,7 @@ final class PoolModel {
   func connected(_ id: UInt64? = nil) -> UInt64 {
     let id = id ?? connecting.min() ?? 0
     connecting.remove(id)
+    cancelled.remove(id)
     made += 1
     live[made] = .some(nil)
     carryOut(state.connected(id, made, at: now))
@@ -89,6 +94,20 @@ final class PoolModel {
     connecting.remove(id)
     let error = SocketError(isFinal ? .permissionDenied : .connectionRefused, operation: "connect")
     carryOut(state.connectFailed(id, error, at: now, &random))
+  }
+
+  /// Cancelled attempts return.
+  func returnCancelled() {
+    for id in cancelled.sorted() {
+      cancelled.remove(id)
+      carryOut(state.connectFailed(id, CancellationError(), at: now, &random))
+    }
+  }
+
+  /// The call that got this connection does not use it.
+  func decline(_ id: UInt64) {
+    if let held = inUse.removeValue(forKey: id) { live[held.connection] = .some(nil) }
+    carryOut(state.declined(id, at: now))
   }
 
   func checked(_ id: UInt64, isHealthy: Bool) {
@@ -150,9 +169,12 @@ final class PoolModel {
         #expect(checks && checking[held.id] == nil && live[held.connection] != nil)
         checking[held.id] = held
       case .cancel(let id):
-        connecting.remove(id)
+        if connecting.remove(id) != nil { cancelled.insert(id) }
         checking[id] = nil
-      case .close(let connection), .abort(let connection): end(connection)
+      case .close(let connection): end(connection)
+      case .abort(let connection):
+        aborted.append(connection)
+        end(connection)
       }
     }
     check()
@@ -210,9 +232,9 @@ final class PoolModel {
     if metrics.idle > 0, metrics.checking < waiting.count { Issue.record("a call waits beside an idle connection") }
     let wanted = renewing.count + max(0, waiting.count - metrics.checking)
     let all = metrics.connecting + metrics.checking + metrics.idle + metrics.inUse
-    if metrics.connecting < wanted, all < options.connections {
+    if connecting.count < wanted, all < options.connections {
       #expect(state.lastError != nil, "a call waits, and no connection is made for it")
-      #expect(metrics.connecting > 0 || state.nextTime != nil, "a call waits for ever")
+      #expect(!connecting.isEmpty || state.nextTime != nil, "a call waits for ever")
     }
   }
 

@@ -251,11 +251,118 @@ private let second: Int64 = 1_000_000_000
     model.ask()
     let attempt = try #require(model.connecting.first)
     model.drain(within: 0)
-    #expect(model.state.isGone)
+    #expect(!model.state.isGone && model.cancelled == [attempt])
     let late = model.connected(attempt)
     #expect(model.ended == [late])
     model.endOne()
     #expect(model.state.isGone)
+  }
+
+  @Test func `A drain waits a second for attempts that it has cancelled, however long it may last`() throws {
+    for limit in [0, 100 * second] {
+      let model = model(1)
+      model.ask()
+      let attempt = try #require(model.connecting.first)
+      model.drain(within: limit)
+      model.advance(by: second - 1)
+      #expect(!model.state.isGone)
+      model.advance(by: 1)
+      #expect(model.state.isGone && model.state.nextTime == nil)
+      let late = model.connected(attempt)
+      #expect(model.ended == [late])
+    }
+  }
+
+  // MARK: What takes too long
+
+  @Test func `An attempt that hangs keeps its place, and calls wait for other attempts`() throws {
+    let model = model(2) { $0.timeout = .seconds(5) }
+    model.leave(model.ask(), .timedOut)
+    model.advance(by: 5 * second - 1)
+    #expect(model.connecting.count == 1)
+    model.advance(by: 1)
+    #expect(model.connecting.isEmpty && model.cancelled.count == 1)
+    let call = model.ask()
+    #expect(model.connecting.count == 1 && model.state.metrics.connecting == 2)
+    let made = model.connected()
+    #expect(model.connection(of: call) == made)
+    // Its place is free when it returns.
+    model.returnCancelled()
+    #expect(model.state.metrics.connecting == 0)
+  }
+
+  @Test func `A check that hangs ends its connection, and the call gets another one`() throws {
+    let model = model(1, checks: true) { $0.timeout = .seconds(5) }
+    model.ask()
+    let first = model.connected()
+    model.giveBack(try id(of: first, model))
+    model.advance(by: 20 * second)
+    let call = model.ask()
+    #expect(model.checking.count == 1)
+    model.advance(by: 5 * second)
+    #expect(model.checking.isEmpty && model.ended == [first] && model.state.metrics.refusedByCheck == 1)
+    let other = model.connected()
+    #expect(model.connection(of: call) == other)
+  }
+
+  @Test func `A checked connection beyond its age is not given`() throws {
+    let model = model(1, checks: true) { $0.longestAge = .seconds(21) }
+    model.ask()
+    let first = model.connected()
+    model.giveBack(try id(of: first, model))
+    model.advance(by: 20 * second)
+    model.ask()
+    let check = try #require(model.checking.keys.first)
+    model.advance(by: second)
+    model.checked(check, isHealthy: true)
+    #expect(model.ended == [first] && model.state.metrics.closedAsOld == 1)
+  }
+
+  @Test func `A connection that its call declines is as if it had not been given`() throws {
+    let model = model(1) { $0.mostUses = 1 }
+    model.ask()
+    let made = model.connected()
+    model.decline(try id(of: made, model))
+    #expect(model.ended.isEmpty && model.state.metrics.idle == 1)
+    let call = model.ask()
+    #expect(model.connection(of: call) == made && model.inUse.values.first?.uses == 1)
+    #expect(model.state.metrics.reused == 0)
+  }
+
+  @Test func `Declined connections do not stay idle for longer`() throws {
+    let model = model(1)
+    model.ask()
+    let made = model.connected()
+    model.giveBack(try id(of: made, model))
+    for _ in 0..<59 {
+      model.advance(by: second)
+      model.ask()
+      model.decline(try id(of: made, model))
+    }
+    #expect(model.ended.isEmpty)
+    model.advance(by: second)
+    #expect(model.ended == [made])
+  }
+
+  @Test func `Beyond as many that close as the pool may have, connections are aborted`() throws {
+    let model = model(2)
+    for _ in 0..<4 {
+      model.ask()
+      let made = model.connected()
+      model.giveBack(try id(of: made, model), isClean: false)
+    }
+    #expect(model.ending == 4 && model.aborted == [3, 4])
+  }
+
+  @Test func `A failure after a success makes a pause, also if its attempt had begun before`() throws {
+    let model = model(3)
+    for _ in 0..<3 { model.ask() }
+    let attempts = model.connecting.sorted()
+    model.connectFailed(attempts[0])
+    model.connected(attempts[1])
+    #expect(model.state.lastError == nil)
+    model.connectFailed(attempts[2])
+    #expect(model.connecting.count == 1 && model.state.lastError != nil)
   }
 
   // MARK: Random events
@@ -270,6 +377,7 @@ private let second: Int64 = 1_000_000_000
     options.checkAfter = .seconds(Int64.random(in: 0...10, using: &random))
     options.mostUses = Bool.random(using: &random) ? nil : .random(in: 1...5, using: &random)
     options.longestAge = Bool.random(using: &random) ? nil : .seconds(Int64.random(in: 1...60, using: &random))
+    options.timeout = .seconds(Int64.random(in: 6...30, using: &random))
     options.firstDelay = .milliseconds(Int64.random(in: 0...500, using: &random))
     options.maximumDelay = .seconds(Int64.random(in: 0...4, using: &random))
     let model = PoolModel(options, checks: .random(using: &random), seed: seed)
@@ -281,12 +389,15 @@ private let second: Int64 = 1_000_000_000
     }
     model.drain(within: 0)
     while model.ending > 0 { model.endOne() }
+    if seed % 8 < 4 { model.returnCancelled() } else { model.advance(by: second) }
     model.expectAllCallsEnded()
     #expect(model.state.isGone && model.live.isEmpty && model.state.nextTime == nil, "seed \(seed)")
   }
 
   private func step(_ model: PoolModel, _ random: inout SeededRandom) {
-    switch Int.random(in: 0..<14, using: &random) {
+    switch Int.random(in: 0..<16, using: &random) {
+    case 14: model.returnCancelled()
+    case 15: if let id = model.inUse.keys.sorted().randomElement(using: &random) { model.decline(id) }
     case 0...3: model.ask(mayWait: Int.random(in: 0..<8, using: &random) > 0)
     case 4: if let id = model.connecting.sorted().randomElement(using: &random) { model.connected(id) }
     case 5:
@@ -327,6 +438,7 @@ private let second: Int64 = 1_000_000_000
       if model.waiting.isEmpty, model.renewing.isEmpty { break }
       for id in model.checking.keys.sorted() { model.checked(id, isHealthy: true) }
       for id in model.connecting.sorted() { model.connected(id) }
+      model.returnCancelled()
       if model.connecting.isEmpty { for id in model.inUse.keys.sorted() { model.giveBack(id) } }
       model.advance(by: 5 * second)
     }
