@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -74,6 +76,17 @@ int clinux_eventfd_signal(int fd) {
 
 int clinux_accept(int fd, void *address, uint32_t *length) {
   return result(accept4(fd, address, length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+int clinux_interface_socket(void) {
+  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+  if (fd < 0) return -errno;
+  struct sockaddr_nl groups = {
+      .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+  if (bind(fd, (struct sockaddr *)&groups, sizeof groups) == 0) return fd;
+  int error = errno;
+  close(fd);
+  return -error;
 }
 
 int clinux_open_path(const char *path) { return result(open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)); }

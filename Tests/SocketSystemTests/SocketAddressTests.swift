@@ -283,19 +283,50 @@ import Testing
 
 @Suite struct NetworkInterfaceTests {
   @Test func `The loopback interface is listed once, with its index and its addresses`() throws {
-    let loopbacks = try NetworkInterface.all().filter { $0.name == "lo" }
+    let loopbacks = try NetworkInterface.list().filter { $0.name == "lo" }
     let loopback = try #require(loopbacks.first)
     #expect(loopbacks.count == 1)
     // SAFETY: the compiler lends a NUL-terminated copy of the text for the call.
     let index = unsafe if_nametoindex("lo")
     #expect(loopback.index == index)
-    #expect(loopback.addresses.contains(.ipv4(.loopback, port: 0)))
-    #expect(loopback.addresses.allSatisfy { !$0.isUnix && $0.port == 0 })
+    #expect(loopback.addresses.contains(NetworkInterface.Address(.ipv4(.loopback), prefixLength: 8)))
+    #expect(loopback.isLoopback && loopback.isUp && loopback.isRunning && !loopback.isPointToPoint)
+  }
+
+  @Test(
+    arguments: [
+      (0x1, .up), (0x8, .loopback), (0x10, .pointToPoint), (0x40, .running), (0x1000, .multicast),
+      // IFF_BROADCAST and IFF_PROMISC.
+      (0x102, []), (0x1043, [.up, .running, .multicast]),
+    ] as [(Int, NetworkInterface.Flags)])
+  func `The flags of the kernel that programs need are kept`(kernel: Int, flags: NetworkInterface.Flags) {
+    #expect(NetworkInterface.Flags(kernel: kernel) == flags)
+  }
+
+  @Test(
+    arguments: [
+      ("192.0.2.77", 24, "192.0.2.0/24"), ("192.0.2.77", 32, "192.0.2.77/32"), ("10.1.2.3", 0, "0.0.0.0/0"),
+      ("2001:db8::1:2", 64, "2001:db8::/64"), ("fe80::1%2", 10, "fe80::/10"), ("::1", 128, "::1/128"),
+    ])
+  func `The network of an address has the bits of its prefix`(address: String, length: Int, network: String) throws {
+    let address = NetworkInterface.Address(try IPAddress(parsing: address), prefixLength: length)
+    #expect(address.network.description == network)
+    #expect(address.network.contains(address.address))
+    #expect(try IPNetwork(parsing: network) == address.network)
+  }
+
+  @Test func `An interface is described in one line`() throws {
+    let address = NetworkInterface.Address(try IPAddress(parsing: "192.0.2.1"), prefixLength: 24)
+    let interface = NetworkInterface(
+      name: "tun0", index: 7, flags: [.up, .running, .loopback, .pointToPoint, .multicast], addresses: [address])
+    #expect("\(interface)" == "tun0 (7) up running loopback point-to-point multicast 192.0.2.1/24")
+    #expect("\(NetworkInterface(name: "eth0", index: 2, flags: [], addresses: []))" == "eth0 (2)")
   }
 
   @Test func `Every interface has an index of its own`() throws {
-    let interfaces = try NetworkInterface.all()
+    let interfaces = try NetworkInterface.list()
     #expect(Set(interfaces.map(\.index)).count == interfaces.count)
     #expect(interfaces.allSatisfy { $0.index != 0 && !$0.name.isEmpty })
+    #expect(interfaces.count { $0.isLoopback } == 1)
   }
 }

@@ -71,7 +71,5 @@ extension Exceptions {
     TextAllowance(
       path: "Docs/Examples/Sources/Discovery/DiscoveryMessage.swift",
       reason: "properties are for people; a message with two keys that look the same is refused"),
-    TextAllowance(
-      path: "Docs/Examples/Sources/Discovery/MulticastInterfaces.swift", reason: "the kernel's names of interfaces"),
   ]
 }

@@ -145,12 +145,12 @@ extension Endpoint {
   ) throws(SocketError) -> [SocketAddress] {
     let interfaces: [NetworkInterface]
     do {
-      interfaces = try NetworkInterface.all()
+      interfaces = try NetworkInterface.list()
     } catch {
       throw SocketError(.system, operation: operation, detail: "\(error)")
     }
     guard let interface = interfaces.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else { throw missing }
-    if !interface.addresses.isEmpty { return interface.addresses }
+    if !interface.addresses.isEmpty { return interface.addresses.map { $0.address.socketAddress(port: 0) } }
     throw SocketError(
       .addressNotAvailable, operation: operation,
       detail: "the interface \(AddressError.quote(name)) has no address")

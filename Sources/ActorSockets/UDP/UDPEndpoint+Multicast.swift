@@ -29,12 +29,12 @@ public enum InterfaceSelector: Hashable, Sendable, ExpressibleByStringLiteral, C
 
   func found() throws(SocketError) -> UInt32 {
     do throws(SystemError) {
-      let interfaces = try NetworkInterface.all()
+      let interfaces = try NetworkInterface.list()
       let found = interfaces.first { interface in
         switch self {
         case .name(let name): interface.name == name
         case .index(let index): interface.index == index
-        case .address(let address): interface.addresses.contains { IPAddress($0.unmapped) == address }
+        case .address(let address): interface.addresses.contains { $0.address == address }
         }
       }
       if let found { return found.index }
@@ -161,7 +161,7 @@ extension UDPEndpoint {
   /// The interface that the kernel has chosen for a group; 0 if that interface is gone already. The kernel only says whether a socket is a
   /// member on a given interface.
   private func chosenInterface(_ group: IPAddress, _ source: IPAddress?, _ members: [BoundSocket]) -> UInt32 {
-    guard let socket = members[0].socket, let interfaces = try? NetworkInterface.all() else { return 0 }
+    guard let socket = members[0].socket, let interfaces = try? NetworkInterface.list() else { return 0 }
     let chosen = interfaces.first {
       !core.memberships.contains(group, source, on: $0.index)
         && socket.isMember(of: group, source: source, interface: $0.index)
@@ -211,7 +211,7 @@ extension UDPEndpoint {
   /// Leaves the groups on interfaces that are gone, or only this one. Returns whether there were any.
   private func dropGoneMemberships(of group: IPAddress? = nil) -> Bool {
     if core.memberships.all.isEmpty { return false }
-    guard let interfaces = try? NetworkInterface.all() else { return false }
+    guard let interfaces = try? NetworkInterface.list() else { return false }
     let gone = core.memberships.gone(remaining: interfaces.map(\.index)).filter { group == nil || $0.group == group }
     for membership in gone {
       let (group, index) = (membership.group, membership.interface)

@@ -100,6 +100,8 @@ struct FaultySystem<Base: SystemCalls>: SystemCalls {
     state.withLock { $0.makeSocket(.socket) { base.socket(family: family, type: type) } }
   }
 
+  func interfaceSocket() -> Int32 { state.withLock { $0.makeSocket(.socket) { base.interfaceSocket() } } }
+
   func close(_ number: Int32) {
     forget(number)
     base.close(number)

@@ -14,10 +14,17 @@ extension SimulatedKernel {
   var interfaces: [NetworkInterface] {
     [
       NetworkInterface(
-        name: "lo", index: Self.loopbackInterface, addresses: [.ipv4(.loopback, port: 0), .ipv6(.loopback, port: 0)]),
+        name: "lo", index: Self.loopbackInterface, flags: [.up, .running, .loopback],
+        addresses: [
+          NetworkInterface.Address(.ipv4(.loopback), prefixLength: 8),
+          NetworkInterface.Address(.ipv6(.loopback), prefixLength: 128),
+        ]),
       NetworkInterface(
-        name: "eth0", index: Self.networkInterface,
-        addresses: [.ipv4(addresses.ipv4, port: 0), .ipv6(addresses.ipv6, port: 0)]),
+        name: "eth0", index: Self.networkInterface, flags: [.up, .running, .multicast],
+        addresses: [
+          NetworkInterface.Address(.ipv4(addresses.ipv4), prefixLength: 8),
+          NetworkInterface.Address(.ipv6(addresses.ipv6), prefixLength: 64),
+        ]),
     ]
   }
 

@@ -36,6 +36,9 @@ extension SimulatedNetwork: SimulatedSystem {
     }
   }
 
+  /// The interfaces of a host never change. So this is a socket to which nothing can be sent.
+  func interfaceSocket() -> Int32 { socket(family: SocketKind.ipv4, type: SocketKind.datagram) }
+
   func close(_ number: Int32) {
     if let (kernel, local) = locate(number) { kernel.close(local) }
   }

@@ -50,6 +50,9 @@ int clinux_eventfd_signal(int fd);
 /// the address
 int clinux_accept(int fd, void *_Nonnull address, uint32_t *_Nonnull length);
 
+/// socket(AF_NETLINK), which gets a message when an interface or an address of one changes: rtnetlink(7)
+int clinux_interface_socket(void);
+
 /// open(O_PATH | O_NOFOLLOW | O_CLOEXEC): refers to the file, of any kind, without opening it
 int clinux_open_path(const char *_Nonnull path);
 

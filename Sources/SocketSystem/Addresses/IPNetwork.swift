@@ -19,6 +19,11 @@ public struct IPNetwork: Sendable, Hashable, LosslessStringConvertible {
     self.prefixLength = prefixLength
   }
 
+  /// The network of an address, whose bits after the prefix may be set. `prefixLength` is at most the number of bits of the address.
+  init(of address: IPAddress, prefixLength: Int) {
+    self.init(address.inNetwork.masked(to: prefixLength), prefixLength: prefixLength)
+  }
+
   /// Reads a network such as `192.0.2.0/24` or `2001:db8::/32`, or one address.
   ///
   /// - Parameter text: An address, and optionally `/` and the length of the prefix in bits.

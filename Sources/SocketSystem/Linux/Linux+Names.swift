@@ -39,9 +39,14 @@ extension Linux {
       let name = unsafe String(cString: pointer.pointee.ifa_name).parts(at: ":")[0]
       let index = unsafe if_nametoindex(name)
       if index != 0 {
-        let address = unsafe Self.address(pointer.pointee.ifa_addr)
-        interfaces[index, default: NetworkInterface(name: name, index: index, addresses: [])].addresses +=
-          address.map { [$0] } ?? []
+        let flags = NetworkInterface.Flags(kernel: Int(unsafe pointer.pointee.ifa_flags))
+        var interface = interfaces[index] ?? NetworkInterface(name: name, index: index, flags: flags, addresses: [])
+        if let address = unsafe Self.address(pointer.pointee.ifa_addr) {
+          // The kernel gives every address a mask, whose leading bits are set.
+          let prefixLength = unsafe Self.address(pointer.pointee.ifa_netmask)?.setBits ?? 0
+          interface.addresses.append(NetworkInterface.Address(address, prefixLength: prefixLength))
+        }
+        interfaces[index] = interface
       }
       unsafe entry = pointer.pointee.ifa_next
     }
@@ -49,7 +54,7 @@ extension Linux {
   }
 
   /// `nil` for an entry without an IP address. Every interface has one such entry (`AF_PACKET`).
-  private static func address(_ pointer: UnsafePointer<sockaddr>?) -> SocketAddress? {
+  private static func address(_ pointer: UnsafePointer<sockaddr>?) -> IPAddress? {
     // SAFETY: getifaddrs gives nil, or an address that has the size of its family.
     guard let pointer = unsafe pointer else { return nil }
     let length: Int
@@ -58,6 +63,26 @@ extension Linux {
     case AF_INET6: length = MemoryLayout<sockaddr_in6>.size
     default: return nil
     }
-    return unsafe SocketAddress(copying: pointer, length: socklen_t(length))
+    return unsafe SocketAddress(copying: pointer, length: socklen_t(length)).flatMap { IPAddress($0) }
+  }
+}
+
+extension IPAddress {
+  fileprivate var setBits: Int {
+    switch self {
+    case .ipv4(let address): address.rawValue.nonzeroBitCount
+    case .ipv6(let address): address.high.nonzeroBitCount + address.low.nonzeroBitCount
+    }
+  }
+}
+
+extension NetworkInterface.Flags {
+  /// From the flags of netdevice(7).
+  package init(kernel flags: Int) {
+    let known: [(Int, Self)] = [
+      (IFF_UP, .up), (IFF_RUNNING, .running), (IFF_LOOPBACK, .loopback), (IFF_POINTOPOINT, .pointToPoint),
+      (IFF_MULTICAST, .multicast),
+    ]
+    self = known.reduce(into: []) { set, flag in if flags & flag.0 != 0 { set.insert(flag.1) } }
   }
 }

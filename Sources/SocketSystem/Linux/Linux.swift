@@ -1,3 +1,4 @@
+internal import CLinux
 import Glibc
 internal import Synchronization
 
@@ -17,6 +18,8 @@ package struct Linux: SystemCalls, Sendable {
     let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     return Self.aboveStandardStreams(Self.result(Glibc.socket(family, type | flags, 0)))
   }
+
+  package func interfaceSocket() -> Int32 { Self.aboveStandardStreams(clinux_interface_socket()) }
 
   /// Never retried, because Linux closes the descriptor whatever close(2) returns.
   package func close(_ number: Int32) { _ = Glibc.close(number) }

@@ -16,6 +16,11 @@ extension OwnedDescriptor {
     try socket(family: family, type: Int32(SOCK_DGRAM.rawValue))
   }
 
+  /// A nonblocking socket that becomes readable when an interface or an address of one changes: rtnetlink(7).
+  package static func interfaceSocket() throws(SystemError) -> OwnedDescriptor {
+    OwnedDescriptor(owning: try check(CurrentSystem.calls.interfaceSocket(), "socket"))
+  }
+
   private static func socket(family: Int32, type: Int32) throws(SystemError) -> OwnedDescriptor {
     OwnedDescriptor(owning: try check(CurrentSystem.calls.socket(family: family, type: type), "socket"))
   }

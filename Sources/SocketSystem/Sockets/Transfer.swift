@@ -38,6 +38,20 @@ extension BorrowedDescriptor {
     return Self.transfer(received, "recv")
   }
 
+  /// Receives and drops messages, and reports that some were lost: recv(2), ENOBUFS. Returns whether the socket is drained.
+  package func dropMessages(atMost limit: Int) -> Bool {
+    var bytes: [UInt8] = []
+    for _ in 0..<limit {
+      // The kernel discards the rest of a message.
+      switch receive(appendingTo: &bytes, atMost: 1) {
+      case .bytes: continue
+      case .failed(let error) where error.errno == ENOBUFS: continue
+      case .wouldBlock, .failed: return true
+      }
+    }
+    return false
+  }
+
   package func send(_ bytes: Span<UInt8>) -> Transfer {
     Self.transfer(CurrentSystem.of(number) { $0.send(number, bytes) }, "send")
   }

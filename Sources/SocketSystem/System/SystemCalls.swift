@@ -18,6 +18,8 @@ package protocol SystemCalls {
 
   /// `type` is SOCK_STREAM or SOCK_DGRAM.
   func socket(family: Int32, type: Int32) -> Int32
+  /// socket(2) and bind(2): a socket that becomes readable when an interface or an address of one changes, rtnetlink(7).
+  func interfaceSocket() -> Int32
   func close(_ number: Int32)
   /// fcntl(2) with F_DUPFD_CLOEXEC.
   func duplicate(_ number: Int32) -> Int32

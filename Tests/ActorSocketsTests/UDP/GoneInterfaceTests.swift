@@ -65,7 +65,7 @@ import Testing
     func remove(_ name: String = "cable") async throws { try await namespace.ip("link delete \(name)") }
 
     func index() async throws -> UInt32 {
-      try await namespace.run { try #require(try NetworkInterface.all().first { $0.name == "cable" }?.index) }
+      try await namespace.run { try #require(try NetworkInterface.list().first { $0.name == "cable" }?.index) }
     }
   }
 
