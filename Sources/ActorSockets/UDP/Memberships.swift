@@ -11,7 +11,9 @@ internal import SocketSystem
 // - The memberships of interfaces that are gone count to the socket's limit. They are dropped when a join fails because of the limit.
 // - A membership of an interface that is gone can only be left as a whole, not for one source: ENODEV.
 
-struct Membership: Equatable {
+struct JoinedGroup: Equatable {
+  /// No other membership of the endpoint ever has this number.
+  let id: UInt64
   let group: IPAddress
   let source: IPAddress?
   /// How the program named the interface.
@@ -21,9 +23,22 @@ struct Membership: Equatable {
 }
 
 struct Memberships {
-  private(set) var all: [Membership] = []
+  /// In the order in which they were joined.
+  private(set) var all: [JoinedGroup] = []
 
-  mutating func joined(_ membership: Membership) { all.append(membership) }
+  private var lastID: UInt64 = 0
+
+  mutating func joined(
+    _ group: IPAddress, _ source: IPAddress?, _ selector: InterfaceSelector?, on interface: UInt32
+  ) -> JoinedGroup {
+    lastID += 1
+    let joined = JoinedGroup(id: lastID, group: group, source: source, selector: selector, interface: interface)
+    all.append(joined)
+    return joined
+  }
+
+  /// Returns `nil` if the endpoint has left the group since.
+  func membership(_ id: UInt64) -> JoinedGroup? { all.first { $0.id == id } }
 
   func contains(_ group: IPAddress, _ source: IPAddress?, on interface: UInt32) -> Bool {
     all.contains { $0.group == group && $0.source == source && $0.interface == interface }
@@ -33,7 +48,7 @@ struct Memberships {
   /// otherwise the one that was joined last. `interface` is the index of the interface that has this name now; 0 without a name; `nil` if
   /// there is no such interface.
   func left(_ group: IPAddress, _ source: IPAddress?, _ selector: InterfaceSelector?, now interface: UInt32?)
-    -> Membership?
+    -> JoinedGroup?
   {
     let candidates = all.filter { $0.group == group && $0.source == source }
     let ofToday = interface == 0 ? nil : candidates.first { $0.interface == interface }
@@ -44,7 +59,7 @@ struct Memberships {
     all.removeAll { $0.group == group && $0.interface == interface && (source == nil || $0.source == source) }
   }
 
-  func gone(remaining interfaces: [UInt32]) -> [Membership] {
+  func gone(remaining interfaces: [UInt32]) -> [JoinedGroup] {
     all.filter { $0.interface != 0 && !interfaces.contains($0.interface) }
   }
 }

@@ -68,14 +68,24 @@ extension UDPEndpoint {
   ///   - interface: The interface; `nil` for the one that the routing table selects. For IPv6, Linux then refuses a group that the endpoint
   ///     has joined on any interface.
   ///   - source: The only host whose datagrams are wanted; `nil` for any. To receive from several hosts, join once for each.
+  /// - Returns: The membership, which can be left however the interfaces change. The endpoint stays in the group if it is not used.
   /// - Throws: ``SocketError``: `.invalidArgument` if the address is not a multicast group, `.alreadyJoined`,
   ///   `.interfaceNotFound`, `.familyNotSupported`, `.closed`, `.limitExceeded` for more groups than the system allows
   ///   (`net.ipv4.igmp_max_memberships`).
-  public func join(_ group: IPAddress, on interface: InterfaceSelector? = nil, source: IPAddress? = nil) throws {
-    try changeMembership(joins: true, group, interface, source, claimPlaceNow())
+  @discardableResult
+  public func join(
+    _ group: IPAddress, on interface: InterfaceSelector? = nil, source: IPAddress? = nil
+  ) throws -> Membership {
+    let members = try sockets(toChange: group, source, "join", claimPlaceNow())
+    let index = try interface?.found() ?? group.scope
+    do throws(SystemError) {
+      return Membership(self, try join(group, interface, source, index, members))
+    } catch {
+      throw Self.failure(error, "join", group, interface)
+    }
   }
 
-  /// Leaves a multicast group that was joined with the same arguments. The interface may be gone. If the group was joined for several
+  /// Leaves a multicast group that was joined with the same arguments. The interface may be gone: see also ``Membership``. If the group was joined for several
   /// sources there, the endpoint then leaves it for all of them.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
@@ -88,7 +98,24 @@ extension UDPEndpoint {
   /// - Throws: ``SocketError``: `.notJoined`, and the errors of ``join(_:on:source:)`` except `.alreadyJoined` and
   ///   `.limitExceeded`.
   public func leave(_ group: IPAddress, on interface: InterfaceSelector? = nil, source: IPAddress? = nil) throws {
-    try changeMembership(joins: false, group, interface, source, claimPlaceNow())
+    let members = try sockets(toChange: group, source, "leave", claimPlaceNow())
+    let index = try joinedIndex(group, interface, source)
+    do throws(SystemError) {
+      try leave(group, source, index, members)
+    } catch {
+      throw Self.failure(error, "leave", group, interface)
+    }
+  }
+
+  /// Leaves the group of a membership, unless the endpoint has left it.
+  func leave(_ id: UInt64) throws {
+    _ = try openSocket("leave", claimPlaceNow())
+    guard let joined = core.memberships.membership(id) else { return }
+    do throws(SystemError) {
+      try leave(joined.group, joined.source, joined.interface, sockets(receiving: joined.group))
+    } catch {
+      throw Self.failure(error, "leave", joined.group, joined.interface == 0 ? nil : .index(joined.interface))
+    }
   }
 
   /// Sets the interface through which datagrams to multicast groups are sent.
@@ -112,11 +139,10 @@ extension UDPEndpoint {
     }
   }
 
-  private func changeMembership(
-    joins: Bool, _ group: IPAddress, _ interface: InterfaceSelector?, _ source: IPAddress?,
-    _ place: Place
-  ) throws {
-    let operation = joins ? "join" : "leave"
+  /// Checks the arguments of a call that joins or leaves a group.
+  private func sockets(
+    toChange group: IPAddress, _ source: IPAddress?, _ operation: String, _ place: Place
+  ) throws -> [BoundSocket] {
     _ = try openSocket(operation, place)
     if !group.isMulticast { throw SocketError.invalid(operation, "\(group) is no multicast group") }
     if let source, source.isIPv4 != group.isIPv4 || source.isMulticast || source.isUnspecified {
@@ -129,23 +155,12 @@ extension UDPEndpoint {
         detail: "this endpoint receives no \(group.isIPv4 ? "IPv4" : "IPv6")",
         address: group.socketAddress(port: 0))
     }
-    let scope = if case .ipv6(let address) = group { address.scopeID } else { 0 as UInt32 }
-    let index =
-      joins ? try interface?.found() ?? scope : try joinedIndex(group, interface, scope: scope, source)
-    do throws(SystemError) {
-      if joins {
-        try join(group, interface, source, index, members)
-      } else {
-        try leave(group, source, index, members)
-      }
-    } catch {
-      throw Self.failure(error, operation, group, interface)
-    }
+    return members
   }
 
   private func join(
     _ group: IPAddress, _ selector: InterfaceSelector?, _ source: IPAddress?, _ index: UInt32, _ members: [BoundSocket]
-  ) throws(SystemError) {
+  ) throws(SystemError) -> JoinedGroup {
     // For IPv6, the kernel would take a membership on an interface that is gone for one on the interface that it chooses.
     if index == 0 { _ = dropGoneMemberships(of: group) }
     do throws(SystemError) {
@@ -155,7 +170,7 @@ extension UDPEndpoint {
       try change(joins: true, group, source, index, members)
     }
     let interface = index == 0 ? chosenInterface(group, source, members) : index
-    core.memberships.joined(Membership(group: group, source: source, selector: selector, interface: interface))
+    return core.memberships.joined(group, source, selector, on: interface)
   }
 
   /// The interface that the kernel has chosen for a group; 0 if that interface is gone already. The kernel only says whether a socket is a
@@ -198,10 +213,10 @@ extension UDPEndpoint {
 
   /// The interface may be gone.
   private func joinedIndex(
-    _ group: IPAddress, _ selector: InterfaceSelector?, scope: UInt32, _ source: IPAddress?
+    _ group: IPAddress, _ selector: InterfaceSelector?, _ source: IPAddress?
   ) throws(SocketError) -> UInt32 {
     let found: Result<UInt32, SocketError>
-    do { found = .success(try selector?.found() ?? scope) } catch { found = .failure(error) }
+    do { found = .success(try selector?.found() ?? group.scope) } catch { found = .failure(error) }
     var now = try? found.get()
     if case .index(let index) = selector { now = index }
     if let membership = core.memberships.left(group, source, selector, now: now) { return membership.interface }
@@ -244,4 +259,9 @@ extension UDPEndpoint {
     }
     return SocketError(code, operation: operation, detail: detail, errno: error.errno)
   }
+}
+
+extension IPAddress {
+  /// The index of the interface that the address names; 0 if it names none.
+  fileprivate var scope: UInt32 { if case .ipv6(let address) = self { address.scopeID } else { 0 } }
 }

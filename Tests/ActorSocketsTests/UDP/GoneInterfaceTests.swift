@@ -36,7 +36,8 @@ import Testing
       if hasSource { source = sources[0] }
     }
 
-    func join(on name: InterfaceSelector? = nil) async throws {
+    @discardableResult
+    func join(on name: InterfaceSelector? = nil) async throws -> UDPEndpoint.Membership {
       try await endpoint.join(group, on: name, source: source)
     }
 
@@ -186,5 +187,65 @@ import Testing
     try await machine.leave()
     await expectError(.notJoined) { try await machine.leave(on: "other") }
     await expectError(.notJoined) { try await machine.leave() }
+  }
+
+  // MARK: Memberships
+
+  @Test(arguments: AddressFamily.allCases, [false, true])
+  func `A membership is left on its own interface, also if that is gone and another one has its name`(
+    family: AddressFamily, hasSource: Bool
+  ) async throws {
+    let machine = try await Machine(family, hasSource: hasSource)
+    try await machine.add()
+    let old = try await machine.join(on: "cable")
+    try await machine.remove()
+    try await machine.add()
+    let new = try await machine.join(on: "cable")
+    #expect(old.interfaceIndex != new.interfaceIndex)
+    #expect(try await machine.index() == new.interfaceIndex)
+    try await old.leave()
+    await expectError(.alreadyJoined) { try await machine.join(on: "cable") }
+    try await machine.remove()
+    try await new.leave()
+    try await machine.add()
+    await expectError(.notJoined) { try await machine.leave(on: "cable") }
+  }
+
+  @Test(arguments: AddressFamily.allCases, Way.all)
+  func `A membership that was left is not left again, however it was left`(
+    family: AddressFamily, way: Way
+  ) async throws {
+    let machine = try await Machine(family, hasSource: way.hasSource)
+    try await machine.add()
+    let first = try await machine.join(on: way.name)
+    #expect(first.group == machine.group && first.source == machine.source)
+    // For IPv6, the kernel may select the other end of the cable.
+    let index = try await machine.index()
+    #expect(first.interfaceIndex == index || family == .ipv6 && way.name == nil && first.interfaceIndex != nil)
+    try await first.leave()
+    try await first.leave()
+    let second = try await machine.join(on: way.name)
+    #expect(first != second)
+    try await first.leave()
+    await expectError(.alreadyJoined) { try await machine.join(on: way.name) }
+    try await machine.leave(on: way.name)
+    try await second.leave()
+    await machine.endpoint.close()
+    await expectError(.closed) { try await second.leave() }
+  }
+
+  @Test(arguments: AddressFamily.allCases)
+  func `The memberships of several sources are left together if their interface is gone`(
+    family: AddressFamily
+  ) async throws {
+    let machine = try await Machine(family)
+    try await machine.add()
+    var memberships: [UDPEndpoint.Membership] = []
+    for source in machine.sources {
+      memberships.append(try await machine.endpoint.join(machine.group, on: "cable", source: source))
+    }
+    try await machine.remove()
+    for membership in memberships { try await membership.leave() }
+    await expectError(.interfaceNotFound) { try await machine.leave(on: "cable") }
   }
 }
