@@ -210,7 +210,8 @@ extension ByteStream {
     _ = claimPlaceNow()
     if hasPeerFinished || core.upgrade != nil { return false }
     let status = core.status
-    return status.state == .open && !core.writes.queue.isFinishing && status.bufferedBytes == 0 && status.unsentBytes == 0
+    return status.state == .open && !core.writes.queue.isFinishing && status.bufferedBytes == 0
+      && status.unsentBytes == 0
       && core.pendingOperations.isEmpty
   }
 

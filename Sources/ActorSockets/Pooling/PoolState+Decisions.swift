@@ -1,7 +1,7 @@
 internal import EpollReactor
 
-// What a pool does next: it gives connections to the calls that wait, connects for the others, checks, and ends what is not usable any more.
-// Called after each event. See PoolState.swift.
+// The decisions of a pool after each event: it gives connections to the calls that wait, connects for the others, and ends those that are not
+// usable any more. See PoolState.swift.
 
 extension PoolState {
   mutating func serve(at now: Int64, _ actions: inout [Action]) {
@@ -10,7 +10,9 @@ extension PoolState {
       give(held, to: call.id, &actions)
     }
     let wanted = renewing.count + max(0, waiting.count - checking.count)
-    while connecting.count(where: { !$1.isOverdue }) < wanted, connections < options.connections, backoff.mayConnect(besides: connecting.count { !$1.isOverdue }) {
+    while connecting.count(where: { !$1.isOverdue }) < wanted, connections < options.connections,
+      backoff.mayConnect(besides: connecting.count { !$1.isOverdue })
+    {
       nextID += 1
       connecting[nextID] = Attempt(round: backoff.round, since: now)
       actions.append(.connect(nextID))

@@ -370,10 +370,12 @@ struct PoolState<Connection> {
     inUse = [:]
   }
 
-  /// Closing can take long, so at most as many connections close at a time as the pool may have. Others are aborted.
+  /// Closing can take long, so at most as many connections close at a time as the pool may have. Others are aborted. In a drain all close.
   mutating func end(_ action: Action) -> [Action] {
     ending += 1
-    if case .close(let connection) = action, ending > options.connections { return [.abort(connection)] }
+    if case .open = phase, case .close(let connection) = action, ending > options.connections {
+      return [.abort(connection)]
+    }
     return [action]
   }
 }

@@ -31,29 +31,34 @@ extension Linux {
     guard unsafe getifaddrs(&list) == 0 else { throw SystemError(call: "getifaddrs", errno: errno) }
     defer { unsafe freeifaddrs(list) }
 
-    var interfaces: [UInt32: NetworkInterface] = [:]
+    var interfaces: [String: NetworkInterface] = [:]
     var entry = unsafe list
     // SAFETY: getifaddrs makes a well-formed list, names end with a NUL, and all of it lives until it is freed.
     while let pointer = unsafe entry {
       // An IPv4 address may be labelled "eth0:1", while the interface is "eth0".
       let name = unsafe String(cString: pointer.pointee.ifa_name).parts(at: ":")[0]
-      let index = unsafe if_nametoindex(name)
-      if index != 0 {
+      if let index = unsafe Self.index(pointer.pointee.ifa_addr) {
         let flags = NetworkInterface.Flags(kernel: Int(unsafe pointer.pointee.ifa_flags))
-        var interface = interfaces[index] ?? NetworkInterface(name: name, index: index, flags: flags, addresses: [])
-        if let address = unsafe Self.address(pointer.pointee.ifa_addr) {
-          // The kernel gives every address a mask, whose leading bits are set.
-          let prefixLength = unsafe Self.address(pointer.pointee.ifa_netmask)?.setBits ?? 0
-          interface.addresses.append(NetworkInterface.Address(address, prefixLength: prefixLength))
-        }
-        interfaces[index] = interface
+        interfaces[name] = NetworkInterface(name: name, index: index, flags: flags, addresses: [])
+      } else if let address = unsafe Self.address(pointer.pointee.ifa_addr) {
+        // The kernel gives every address a mask, whose leading bits are set.
+        let prefixLength = unsafe Self.address(pointer.pointee.ifa_netmask)?.setBits ?? 0
+        interfaces[name]?.addresses.append(NetworkInterface.Address(address, prefixLength: prefixLength))
       }
       unsafe entry = pointer.pointee.ifa_next
     }
     return interfaces.values.sorted { $0.index < $1.index }
   }
 
-  /// `nil` for an entry without an IP address. Every interface has one such entry (`AF_PACKET`).
+  /// Every interface has one entry with its index, before those of its addresses: packet(7). if_nametoindex(3) would need a descriptor for
+  /// each entry, and takes a shortage for a missing interface.
+  private static func index(_ pointer: UnsafePointer<sockaddr>?) -> UInt32? {
+    // SAFETY: getifaddrs gives nil, or an address that has the size of its family. The index is at byte 4 of a packet address.
+    guard let pointer = unsafe pointer, Int32(unsafe pointer.pointee.sa_family) == AF_PACKET else { return nil }
+    return unsafe UnsafeRawPointer(pointer).load(fromByteOffset: 4, as: UInt32.self)
+  }
+
+  /// `nil` for an entry without an IP address.
   private static func address(_ pointer: UnsafePointer<sockaddr>?) -> IPAddress? {
     // SAFETY: getifaddrs gives nil, or an address that has the size of its family.
     guard let pointer = unsafe pointer else { return nil }
