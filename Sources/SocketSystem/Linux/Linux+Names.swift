@@ -31,7 +31,7 @@ extension Linux {
     guard unsafe getifaddrs(&list) == 0 else { throw SystemError(call: "getifaddrs", errno: errno) }
     defer { unsafe freeifaddrs(list) }
 
-    var interfaces: [String: NetworkInterface] = [:]
+    var interfaces: [[UInt8]: NetworkInterface] = [:]
     var entry = unsafe list
     // SAFETY: getifaddrs makes a well-formed list, names end with a NUL, and all of it lives until it is freed.
     while let pointer = unsafe entry {
@@ -39,11 +39,11 @@ extension Linux {
       let name = unsafe String(cString: pointer.pointee.ifa_name).parts(at: ":")[0]
       if let index = unsafe Self.index(pointer.pointee.ifa_addr) {
         let flags = NetworkInterface.Flags(kernel: Int(unsafe pointer.pointee.ifa_flags))
-        interfaces[name] = NetworkInterface(name: name, index: index, flags: flags, addresses: [])
+        interfaces[Array(name.utf8)] = NetworkInterface(name: name, index: index, flags: flags, addresses: [])
       } else if let address = unsafe Self.address(pointer.pointee.ifa_addr) {
         // The kernel gives every address a mask, whose leading bits are set.
         let prefixLength = unsafe Self.address(pointer.pointee.ifa_netmask)?.setBits ?? 0
-        interfaces[name]?.addresses.append(NetworkInterface.Address(address, prefixLength: prefixLength))
+        interfaces[Array(name.utf8)]?.addresses.append(NetworkInterface.Address(address, prefixLength: prefixLength))
       }
       unsafe entry = pointer.pointee.ifa_next
     }
