@@ -21,6 +21,10 @@ import Testing
     try await within("the calls return") { try await Caller().useScopes() }
   }
 
+  @Test func `Pools, servers and interfaces return to the actor that used them`() async throws {
+    try await within("the calls return") { try await Caller().usePoolsAndServers() }
+  }
+
   @Test func `Listening and connecting return to the actor that did it`() async throws {
     try await within("the calls return") { try await Caller().listenAndConnect() }
   }
@@ -169,6 +173,37 @@ private actor Caller: ReactorActor {
     here("the scope of a listener")
     await #expect(throws: (any Error).self) { try await TCPConnection.withConnection(to: address) { _ in } }
     here("the scope of a connection that failed")
+  }
+
+  func usePoolsAndServers() async throws {
+    let listeners = try (0..<2).map { _ in try TCPListener.bind(to: .host("127.0.0.1", port: 0)) }
+    let target = Endpoint.address(listeners[0].localAddresses[0])
+    let pool = ConnectionPool { try await TCPConnection.connect(to: target) }
+    let serving = Task {
+      let report = try await listeners.serve { connection in
+        for try await line in connection.lines { try await connection.write(utf8: line + "\n") }
+      }
+      here("serve of several listeners")
+      return report
+    }
+    let answer = try await pool.withConnection { connection in
+      here("the beginning of a call of a pool")
+      return try await connection.ask(utf8: "a\n", for: .line())
+    }
+    #expect(answer == "a")
+    here("a call of a pool")
+    await #expect(throws: CancellationError.self) { try await pool.withConnection { _ in throw CancellationError() } }
+    here("a call of a pool that failed")
+    await pool.close()
+    here("close of a pool")
+    serving.cancel()
+    #expect(try await serving.value.failed == 0)
+    let endpoint = try UDPEndpoint.bind(to: .address(.ipv4(.loopback, port: 0)))
+    await endpoint.drain(within: .zero)
+    #expect(try await endpoint.serve { _ in }.received == 0)
+    here("serve of an endpoint")
+    for try await interfaces in NetworkInterface.changes() where !interfaces.isEmpty { break }
+    here("the list of the interfaces")
   }
 
   func listenAndConnect() async throws {
