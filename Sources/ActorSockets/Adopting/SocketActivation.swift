@@ -73,9 +73,9 @@ final class ActivatedSockets: Sendable {
   /// Gives out the sockets with this name, or all for this role that were not given out yet. Empty if the process was not activated.
   /// `prepare` is called with each socket before any of them is given out.
   ///
-  /// systemd gives all sockets of a unit the same name. So sockets for the other role are skipped. Throws `.invalidArgument` if no socket has
-  /// this name, if no socket with this name fits the role, or if one of them fits no role. If this or `prepare` throws, no socket is given
-  /// out.
+  /// systemd gives all sockets of a unit the same name. So sockets for the other role are skipped. Throws `.invalidArgument` if no socket
+  /// has this name, if no socket with this name fits the role, or if one of them fits no role. If this or `prepare` throws, no socket is
+  /// given out.
   func take(
     named name: String?, as role: AdoptableSocket.Role, _ prepare: (AdoptableSocket) throws -> Void = { _ in }
   ) throws -> [AdoptableSocket] {

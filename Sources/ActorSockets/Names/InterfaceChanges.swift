@@ -10,7 +10,7 @@ internal import SocketSystem
 
 struct InterfaceChanges {
   private var list: [NetworkInterface] = []
-  /// The kernel's list may differ. It was never read at first.
+  /// The kernel's list may differ. Initially, the list has not been read.
   private(set) var isStale = true
 
   mutating func noticed() { isStale = true }

@@ -30,19 +30,19 @@ extension NetworkInterface {
   /// }
   /// ```
   ///
-  /// Several changes at about the same time may be one element. Between two elements, the program may have missed a list, but never the
-  /// last one. The loop ends only if the program ends it, or with an error.
+  /// Several changes at about the same time may be one element. A program that asks rarely may miss lists, but never the latest
+  /// one. The sequence never returns `nil`: the loop ends when the program leaves it, or with an error.
   ///
   /// The interfaces of a simulated host do not change, so a loop in a simulation gets one element and then waits.
   ///
-  /// - Parameter reactor: The reactor that watches the interfaces. It is the network namespace of its thread that counts.
+  /// - Parameter reactor: The reactor that watches the interfaces. The lists are those of the network namespace of its thread.
   /// - Returns: The lists. The first call of an iterator opens a descriptor, which all iterators share. It is closed when the sequence and
   ///   its iterators are dropped.
   public static func changes(reactor: Reactor = .shared) -> Changes { Changes(InterfaceMonitor(on: reactor)) }
 
   /// The lists of the interfaces, one after each change.
   ///
-  /// Each iterator gets all the interfaces at once, and then waits until the list differs from the one that it got last.
+  /// Each iterator returns the current list immediately, and then waits until the list differs from the one that it returned last.
   public struct Changes: AsyncSequence, Sendable {
     /// The element of the sequence: all interfaces.
     public typealias Element = [NetworkInterface]
@@ -65,7 +65,7 @@ extension NetworkInterface {
 
       /// Waits until the interfaces differ from those that the iterator returned last. The first call returns at once.
       ///
-      /// *Cancellation* ends the wait. The next call can be made as if this one had not been.
+      /// *Cancellation* ends the wait with `CancellationError`. The iterator stays usable, and no change is lost.
       ///
       /// *Ordering*: the list is that of the time of the call, or a later one.
       ///

@@ -1,9 +1,9 @@
 package import EpollReactor
 internal import SocketSystem
 
-// The calls of a pool wait here, and what `PoolState` says is carried out.
+// The waiting calls of a pool, and the code that carries out the actions of `PoolState`.
 //
-// - Each attempt to connect, each check and each close has a task. The tasks refer to the pool weakly, so that it can be dropped meanwhile.
+// - Each attempt to connect, each check and each close has a task. The tasks refer to the pool weakly, so that the pool can be dropped.
 //   A task that finds no pool ends its connection.
 // - Events are given to the machine, and its actions carried out, without a suspension between them.
 

@@ -43,12 +43,12 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   ///
   /// - Parameters:
   ///   - options: The limits and times.
-  ///   - reactor: The reactor that runs the pool. Its clock is that of the pool's times. The connections may run on any reactor.
+  ///   - reactor: The reactor that runs the pool. Its clock measures the pool's times. The connections may run on any reactor.
   ///   - isHealthy: Checks a connection that was idle for ``ConnectionPoolOptions/checkAfter`` before it is used again, for example with a
-  ///     request whose answer is known. If it returns `false` or throws, the connection is aborted, and another one is used. A
-  ///     check that takes longer than ``ConnectionPoolOptions/timeout`` counts as failed. `nil` for no check.
-  ///   - connect: Makes a connection. It is called in a task of the pool, which is cancelled when the pool is closed or dropped. It is
-  ///     also cancelled after ``ConnectionPoolOptions/timeout``. An attempt that ignores that keeps its place until it returns.
+  ///     request whose answer is known. If it returns `false`, throws, or leaves unread bytes, the connection is aborted, and another one
+  ///     is used. A check that takes longer than ``ConnectionPoolOptions/timeout`` counts as failed. `nil` for no check.
+  ///   - connect: Makes a connection. It is called in a task of the pool, which is cancelled after ``ConnectionPoolOptions/timeout``, and
+  ///     when the pool is closed or dropped. An attempt that ignores its cancellation keeps its place until it returns.
   public init(
     _ options: ConnectionPoolOptions = .init(), reactor: Reactor = .shared,
     isHealthy: (@Sendable (_ connection: Connection) async throws -> Bool)? = nil,
@@ -93,7 +93,7 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   ///
   /// A server may close an idle connection at any time, also while a request is on its way. So a request that may be carried out twice is
   /// repeated: with `isRepeatable`, the closure is called once more, with a new connection, if the first one had been used before and the
-  /// closure throws a ``NetworkError`` that is retryable and no timeout. If no other connection can be had in the time that is left, the call
+  /// closure throws a ``NetworkError`` that is retryable and not a timeout. If the call gets no other connection in the remaining time, it
   /// throws that error.
   ///
   /// *Cancellation* of a call that waits loses no connection: the call throws `CancellationError`, and the next call gets the connection.
@@ -102,8 +102,8 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   /// *Ordering*: calls get connections in the order in which they were made. A call that is repeated comes ahead of those that wait.
   ///
   /// - Parameters:
-  ///   - timeout: How long the call waits for a connection, connecting included; `nil` for ``ConnectionPoolOptions/timeout``. With no time at
-  ///     all, the call succeeds only if it need not wait. The time that the closure takes does not count.
+  ///   - timeout: How long the call waits for a connection, connecting included; `nil` for ``ConnectionPoolOptions/timeout``. With no time
+  ///     at all, the call succeeds only if it need not wait. The time that the closure takes does not count.
   ///   - isRepeatable: Whether the closure may be called twice.
   ///   - body: The closure to run.
   /// - Returns: The closure's result.
@@ -175,19 +175,19 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
 
   /// Ends the pool: no call gets a connection any more. Waiting calls throw `.closed`, as later calls do. Idle connections are closed.
   ///
-  /// It returns when the connections have ended. Those that are in use have a time to be returned; then they are aborted, so that the
-  /// operations of their calls throw. Closing the others takes as long as ``ByteStream/close()`` takes. Attempts to connect are cancelled;
-  /// one that ignores its cancellation is waited for one second.
+  /// It returns when the connections have ended. Those still in use when the time ends are aborted, so that the operations of their calls
+  /// throw. Closing an idle connection takes as long as ``ByteStream/close()``. Attempts to connect are cancelled; the drain waits at most
+  /// one second for an attempt that ignores its cancellation.
   ///
   /// *Ordering*: calls that were made earlier and wait throw `.closed`. A second drain can only shorten the time of the first one.
   ///
   /// *Cancellation* only ends the wait; the drain continues.
   ///
-  /// - Parameter time: How long calls may use their connections. Negative durations count as zero.
-  public func drain(within time: Duration) async {
+  /// - Parameter duration: How long calls may use their connections. Negative durations count as zero.
+  public func drain(within duration: Duration) async {
     let place = if let place = claimPlace() { place } else { await requeue() }
     let now = registration.reactor.now
-    carryOut(state.drained(until: instant(now, plus: time.clampedNanoseconds), at: now))
+    carryOut(state.drained(until: instant(now, plus: duration.clampedNanoseconds), at: now))
     if state.isGone { return }
     let waiter = drains.add(place)
     let id = waiter.id

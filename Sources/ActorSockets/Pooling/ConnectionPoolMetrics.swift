@@ -25,7 +25,7 @@ public struct ConnectionPoolMetrics: Hashable, Sendable {
   public var endedByPeer = 0
   /// The connections that the health check refused.
   public var refusedByCheck = 0
-  /// The calls whose timeout expired while they waited.
+  /// The calls that got no connection in time, including those with no time to wait.
   public var timedOut = 0
   /// The calls whose task was cancelled while they waited.
   public var cancelled = 0

@@ -3,7 +3,7 @@
 /// ```swift
 /// var options = ConnectionPoolOptions()
 /// options.connections = 20
-/// options.longestAge = .seconds(3_600)
+/// options.maximumAge = .seconds(3_600)
 /// ```
 public struct ConnectionPoolOptions: Hashable, Sendable {
   /// The largest number of connections, at least 1: those in use, those that are idle, those that are checked, and those
@@ -17,12 +17,12 @@ public struct ConnectionPoolOptions: Hashable, Sendable {
   /// How long a connection may be idle before it is closed. 60 seconds by default. Choose less than the server's own idle timeout.
   public var idleTimeout: Duration = .seconds(60)
   /// The largest number of uses of one connection, at least 1; `nil`, the default, for no limit.
-  public var mostUses: Int?
-  /// The age at which a connection is used no more; `nil`, the default, for no limit. A connection in use is not interrupted. Servers behind
-  /// one name or load balancer share the work again when clients connect again.
-  public var longestAge: Duration?
-  /// How long a connection must have been idle to be checked before it is used again. 10 seconds by default. It has an effect only on a pool
-  /// that has a check: see ``ConnectionPool/init(_:reactor:isHealthy:connect:)``.
+  public var maximumUses: Int?
+  /// The age at which a connection is used no more; `nil`, the default, for no limit. A connection in use is not interrupted. Servers
+  /// behind one name or load balancer share the work again when clients connect again.
+  public var maximumAge: Duration?
+  /// How long a connection must have been idle to be checked before it is used again. 10 seconds by default. It has an effect only on a
+  /// pool that has a check: see ``ConnectionPool/init(_:reactor:isHealthy:connect:)``.
   public var checkAfter: Duration = .seconds(10)
   /// The longest pause after connecting has failed once. It doubles with each further failure in a row. 100 milliseconds by default.
   /// Negative durations count as zero.
@@ -42,8 +42,8 @@ public struct ConnectionPoolOptions: Hashable, Sendable {
         ("connections", connections)
       } else if waitingCalls < 1 {
         ("waiting calls", waitingCalls)
-      } else if let mostUses, mostUses < 1 {
-        ("uses of a connection", mostUses)
+      } else if let maximumUses, maximumUses < 1 {
+        ("uses of a connection", maximumUses)
       } else {
         nil
       }

@@ -12,7 +12,7 @@ struct PoolBackoff {
   private(set) var end: Int64?
   /// `nil` after a success.
   private(set) var lastError: (any Error)?
-  /// Each pause begins another one.
+  /// Each pause begins a new round.
   private(set) var round = 0
 
   init(_ options: ConnectionPoolOptions) {
@@ -27,7 +27,7 @@ struct PoolBackoff {
     lastError = nil
   }
 
-  /// `round` is that in which the attempt began.
+  /// `round` is the round in which the attempt began.
   mutating func failed(_ error: any Error, in round: Int, at now: Int64, _ random: inout some RandomNumberGenerator) {
     guard round == self.round || failures == 0 else { return }
     lastError = error

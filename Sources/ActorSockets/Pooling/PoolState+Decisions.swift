@@ -1,7 +1,7 @@
 internal import EpollReactor
 
-// The decisions of a pool after each event: it gives connections to the calls that wait, connects for the others, and ends those that are not
-// usable any more. See PoolState.swift.
+// The decisions of a pool after each event: it gives connections to the calls that wait, connects for the others, and ends those that are
+// not usable any more. See PoolState.swift.
 
 extension PoolState {
   mutating func serve(at now: Int64, _ actions: inout [Action]) {
@@ -68,11 +68,11 @@ extension PoolState {
   }
 
   func endOfUse(_ held: Held) -> Int64 {
-    options.longestAge.map { instant(held.madeAt, plus: $0.clampedNanoseconds) } ?? .max
+    options.maximumAge.map { instant(held.madeAt, plus: $0.clampedNanoseconds) } ?? .max
   }
 
   func isOld(_ held: Held, at now: Int64) -> Bool {
-    held.uses >= options.mostUses ?? .max || endOfUse(held) <= now
+    held.uses >= options.maximumUses ?? .max || endOfUse(held) <= now
   }
 
   mutating func retire(_ held: Held, _ actions: inout [Action]) {

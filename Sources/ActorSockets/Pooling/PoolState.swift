@@ -89,10 +89,10 @@ struct PoolState<Connection> {
   }
 
   struct Attempt {
-    /// That of the back-off.
+    /// The round of the back-off in which the attempt began.
     let round: Int
     let since: Int64
-    /// It was cancelled, because it took too long. Until it returns, it has a place.
+    /// The attempt took too long and was cancelled. It keeps its place until it returns.
     var isOverdue = false
   }
 
@@ -141,7 +141,7 @@ struct PoolState<Connection> {
       if let first = idle.first {
         next = min(next, instant(first.idleSince, plus: options.idleTimeout.clampedNanoseconds))
       }
-      if options.longestAge != nil { for held in idle { next = min(next, endOfUse(held)) } }
+      if options.maximumAge != nil { for held in idle { next = min(next, endOfUse(held)) } }
       for attempt in connecting.values where !attempt.isOverdue { next = min(next, endOfWork(since: attempt.since)) }
       for check in checking.values { next = min(next, endOfWork(since: check.since)) }
     case .draining(let end): if connections > 0 { next = end }
@@ -203,7 +203,7 @@ struct PoolState<Connection> {
     backoff.succeeded()
     var actions: [Action] = []
     let held = Held(id: id, connection: connection, madeAt: now, idleSince: now)
-    // Given without a look at its peer. If that ends each connection at once, the calls must learn of it, and not wait for another one.
+    // The connection is given even if its peer has finished. If the peer ends every connection at once, calls must fail, and not wait on.
     if let call = renewing.popFirst() ?? waiting.popFirst() {
       give(held, to: call.id, &actions)
     } else {
@@ -282,7 +282,7 @@ struct PoolState<Connection> {
     return actions
   }
 
-  /// A connection has ended of which an action said that it ends.
+  /// The connection of a `close` or `abort` action has ended.
   mutating func ended() {
     ending -= 1
     assert(ending >= 0, "a connection ended twice")

@@ -220,7 +220,7 @@ private struct Pace {
 
   /// Waits until bytes may move, and returns how many.
   mutating func room(after moved: Int, _ source: some ByteStream) async throws -> Int {
-    if let most = limit.mostBytes, moved == most {
+    if let most = limit.maximumBytes, moved == most {
       // The end of the stream is not beyond the limit.
       if try await source.peek(upTo: 1) == nil { return 1 }
       throw SocketError(
@@ -229,7 +229,7 @@ private struct Pace {
     let wanted = limit.least
     let nanoseconds = bucket.pause(for: wanted, at: reactor.now)
     if nanoseconds > 0 { try await pause.wait(for: nanoseconds) }
-    return min(bucket.available(at: reactor.now), limit.mostBytes.map { $0 - moved } ?? .max)
+    return min(bucket.available(at: reactor.now), limit.maximumBytes.map { $0 - moved } ?? .max)
   }
 
   mutating func moved(_ count: Int) { bucket.take(count, at: reactor.now) }

@@ -12,25 +12,25 @@ public struct RateLimit: Hashable, Sendable {
   /// The number of bytes that may move at once after a pause, at least 1.
   public var burst: Int
   /// The largest number of bytes in total, in each direction, at least 0; `nil`, the default, for no limit. If more arrive, the call throws
-  /// `.limitExceeded`, and the bytes stay in the stream that they arrived at.
-  public var mostBytes: Int?
+  /// `.limitExceeded`. With `pipe`, the excess bytes stay unread in the source; `relay` aborts both streams.
+  public var maximumBytes: Int?
 
   /// Creates a limit.
   ///
   /// - Parameters:
   ///   - bytesPerSecond: The number of bytes per second, at least 1.
   ///   - burst: The number of bytes that may move at once after a pause, at least 1; `nil` for those of a tenth of a second.
-  ///   - mostBytes: The largest number of bytes in total, at least 0; `nil` for no limit.
-  public init(bytesPerSecond: Int, burst: Int? = nil, mostBytes: Int? = nil) {
+  ///   - maximumBytes: The largest number of bytes in total, at least 0; `nil` for no limit.
+  public init(bytesPerSecond: Int, burst: Int? = nil, maximumBytes: Int? = nil) {
     self.bytesPerSecond = bytesPerSecond
     self.burst = burst ?? max(1, bytesPerSecond / 10)
-    self.mostBytes = mostBytes
+    self.maximumBytes = maximumBytes
   }
 
   func check(_ operation: String) throws(SocketError) {
     if bytesPerSecond < 1 { throw .invalid(operation, "\(bytesPerSecond) bytes per second are too few") }
     if burst < 1 { throw .invalid(operation, "a burst of \(burst) bytes is too small") }
-    if let mostBytes, mostBytes < 0 { throw .invalid(operation, "\(mostBytes) is not a number of bytes") }
+    if let maximumBytes, maximumBytes < 0 { throw .invalid(operation, "\(maximumBytes) is not a number of bytes") }
   }
 
   func bucket(at now: Int64) -> TokenBucket { TokenBucket(rate: bytesPerSecond, burst: burst, at: now) }

@@ -15,8 +15,8 @@
 // - Handlers are started in the order in which the datagrams were received, and at most as many run as the limit says.
 // - Datagrams wait only while all handlers are busy, and then they have at most as many bytes as the limit of the queue says. With the
 //   policy to wait, no datagram is received while all handlers are busy.
-// - During a drain no datagram is waited for. Those in the kernel's buffers are received until the buffers were empty once, or until as many
-//   bytes were received as they hold: a flood must not keep the server from stopping. Buffers of unix sockets have no limit in bytes.
+// - During a drain no datagram is waited for. Those in the kernel's buffers are received until the buffers were empty once, or until as
+//   many bytes were received as they hold: a flood must not keep the server from stopping. Buffers of unix sockets have no limit in bytes.
 
 internal import EpollReactor
 

@@ -8,7 +8,7 @@ internal import SocketSystem
 //   routes may be others, and for IPv6 the kernel would take the newest membership. So the endpoint asks for the index at once.
 // - For IPv6, the kernel refuses to choose an interface if the group was joined on any, also on one that is gone: EADDRINUSE. So
 //   memberships of interfaces that are gone are dropped before.
-// - The memberships of interfaces that are gone count to the socket's limit. They are dropped when a join fails because of the limit.
+// - The memberships of interfaces that are gone count toward the socket's limit. They are dropped when a join fails because of the limit.
 // - A membership of an interface that is gone can only be left as a whole, not for one source: ENODEV.
 
 struct JoinedGroup: Equatable {
@@ -44,8 +44,8 @@ struct Memberships {
     all.contains { $0.group == group && $0.source == source && $0.interface == interface }
   }
 
-  /// Finds the membership that a program means which leaves a group. A `nil` selector means the one that was joined without a name last,
-  /// otherwise the one that was joined last. `interface` is the index of the interface that has this name now; 0 without a name; `nil` if
+  /// Finds the membership that a call of `leave` means. A `nil` selector means the last one joined without an interface; if there is no
+  /// such membership, the last one joined. `interface` is the index of the interface that has this name now; 0 without a name; `nil` if
   /// there is no such interface.
   func left(_ group: IPAddress, _ source: IPAddress?, _ selector: InterfaceSelector?, now interface: UInt32?)
     -> JoinedGroup?

@@ -12,18 +12,18 @@ extension UDPEndpoint {
   ///
   /// The configuration's settings apply as with ``bind(to:configuration:reactor:)``, except those that take effect before bind(2):
   /// ``Configuration/reuseAddress``, ``Configuration/reusePort``, ``Configuration/ipv6Only``, ``Configuration/device``,
-  /// ``Configuration/permissions`` and ``Configuration/prepare``. They are ignored. A socket that may send to broadcast addresses still
-  /// may. Metadata that is not in ``Configuration/metadata`` is turned off.
+  /// ``Configuration/permissions`` and ``Configuration/prepare``. They are ignored. SO_BROADCAST stays set
+  /// if it was set. Metadata that is not in ``Configuration/metadata`` is turned off.
   ///
   /// - Parameters:
   ///   - fileDescriptor: The socket. Do not use or close it afterwards.
   ///   - configuration: The settings.
   ///   - reactor: The reactor that runs the endpoint.
   /// - Returns: The endpoint.
-  /// - Throws: ``SocketError``: `.notASocket`, or `.invalidArgument` if the descriptor is closed, is not a datagram socket, or is of another
-  ///   family; `.invalidArgument` for a size or number of the configuration that is out of range. The caller then still owns the
-  ///   descriptor. If the socket itself is refused, it is unchanged. If an option or bind(2) fails, the error is
-  ///   the kernel's, and options that were set before keep their new values.
+  /// - Throws: ``SocketError``: `.notASocket`, or `.invalidArgument` if the descriptor is closed, is not a datagram socket, or is of
+  ///   another family; `.invalidArgument` for a size or number of the configuration that is out of range. The caller then still owns the
+  ///   descriptor. If the socket itself is refused, it is unchanged. If an option or bind(2) fails, the error is the kernel's, and options
+  ///   that were set before keep their new values.
   public static func adopt(
     fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
   ) throws -> UDPEndpoint {

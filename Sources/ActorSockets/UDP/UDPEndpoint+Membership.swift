@@ -36,12 +36,13 @@ extension UDPEndpoint {
     /// Leaves the group. The interface may be gone. If the group was joined for several sources on an interface that is gone, the
     /// endpoint leaves it for all of them.
     ///
-    /// It does nothing if the endpoint has left the group since, by this method, by ``UDPEndpoint/leave(_:on:source:)``, or because the
-    /// interface is gone and the endpoint joined other groups. A group that was joined again is another membership.
+    /// It does nothing if the endpoint has already left the group, by this method or by ``UDPEndpoint/leave(_:on:source:)``. It also does
+    /// nothing if ``UDPEndpoint/join(_:on:source:)`` has dropped the membership because its interface is gone. Joining the group again
+    /// creates another membership.
     ///
     /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
     ///
-    /// *Cancellation*: has no effect.
+    /// *Cancellation* has no effect.
     ///
     /// - Throws: ``SocketError``: `.closed`, or the kernel's error.
     public func leave() async throws { try await endpoint.leave(id) }

@@ -18,7 +18,7 @@ public enum InterfaceSelector: Hashable, Sendable, ExpressibleByStringLiteral, C
   /// Creates an address selector if the text is an IP address, otherwise a name selector.
   public init(stringLiteral text: String) { self.init(text) }
 
-  /// The name, the number or the address.
+  /// The name, the index or the address.
   public var description: String {
     switch self {
     case .name(let name): name
@@ -85,8 +85,8 @@ extension UDPEndpoint {
     }
   }
 
-  /// Leaves a multicast group that was joined with the same arguments. The interface may be gone: see also ``Membership``. If the group was joined for several
-  /// sources there, the endpoint then leaves it for all of them.
+  /// Leaves a multicast group that was joined with the same arguments. The interface may be gone: see also
+  /// ``Membership``. If it is gone and the group was joined for several sources on it, the endpoint leaves the group for all of them.
   ///
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///

@@ -1,8 +1,8 @@
 internal import EpollReactor
 internal import SocketSystem
 
-// Serves the datagrams of an endpoint. `DatagramServer` decides. One task receives and starts the handlers. While it waits, for datagrams or
-// for a free handler, whatever changes the state of the server wakes it.
+// Serves the datagrams of an endpoint. `DatagramServer` decides. One task receives and starts the handlers. While it waits, for datagrams
+// or for a free handler, whatever changes the state of the server wakes it.
 
 extension UDPEndpoint {
   /// What a call of `serve` needs.
@@ -42,8 +42,8 @@ extension UDPEndpoint {
   /// kernel are also served, within the limits. The server stops receiving when the kernel's buffers have been empty once, or when it has
   /// received as many bytes as they can hold. (A unix socket has no such limit: a sender that never pauses is served until the time of the
   /// drain ends.) When all handlers have ended, the endpoint is closed as by ``closeAfterPendingSends(within:)``, within the time of the
-  /// drain, and `serve` returns. If the time of the drain ends first, the remaining handlers are cancelled, and the endpoint is closed.
-  /// `serve` then returns when the last handler has ended.
+  /// drain, and `serve` returns. If the time of the drain ends first, the remaining handlers are cancelled. When the last of them
+  /// has ended, the endpoint is closed, and `serve` returns.
   ///
   /// *Ordering*: serving begins when the calls that were made before have had their turn. Calls that receive while the server runs take
   /// datagrams away from it.
@@ -57,7 +57,8 @@ extension UDPEndpoint {
   ///   - `.closed` if the endpoint is closed
   ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals
   ///   - `.system` if the system allows no thread for them
-  ///   - the error that broke the endpoint, or `.closed` if it was closed while it was served; after the drain, and in place of a report
+  ///   - the error that broke the endpoint, or `.closed` if it was closed before a drain began. It is thrown after the drain, in place of a
+  ///     report.
   @discardableResult
   public func serve(
     _ options: ServeOptions = .init(),
@@ -94,16 +95,16 @@ extension UDPEndpoint {
     try await serve(options, .isolated(handler))
   }
 
-  /// Begins to stop the server, and returns at once. The server handles the datagrams that already wait, the endpoint is closed, and `serve`
-  /// returns: ``serve(_:handler:)`` describes the steps.
+  /// Begins to stop the server, and returns at once. The server handles the datagrams that already wait, the endpoint is closed, and
+  /// `serve` returns: ``serve(_:handler:)`` describes the steps.
   ///
   /// An endpoint that is not served is closed as by ``closeAfterPendingSends(within:)``, and a later call of `serve` returns at once.
   ///
   /// *Cancellation* has no effect; the call returns at once. *Ordering*: in the endpoint's isolation it takes effect at once, ahead of
   /// calls that wait in the queue.
   ///
-  /// - Parameter duration: How long the handlers may continue; 0 or less cancels them at once. If several drains are requested, the earliest
-  ///   end applies.
+  /// - Parameter duration: How long the handlers may continue; 0 or less cancels them at once. If several drains are requested, the
+  ///   earliest end applies.
   public func drain(within duration: Duration) {
     _ = claimPlaceNow()
     if serving.task == nil { beginClosing(duration) }
@@ -231,7 +232,7 @@ extension UDPEndpoint {
     pumpReceives()
     let datagrams = try takeNow(upTo: limit, reportsErrors: false, claimPlaceNow())
     // If more may be there, the budget of this iteration is used up.
-    if datagrams.isEmpty, !receives.queue.isFree || !core.rotation.mayFind { serving.server.nothingIsLeft() }
+    if datagrams.isEmpty, !core.rotation.mayFind { serving.server.nothingIsLeft() }
     serving.server.fetched(Int(counts.datagramsReceived - count), bytes: Int(counts.bytesReceived - bytes))
     return datagrams
   }

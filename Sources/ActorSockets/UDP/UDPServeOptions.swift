@@ -13,7 +13,7 @@ extension UDPEndpoint {
     /// Says what happens to datagrams that arrive while all handlers are busy. They wait in the kernel by default.
     public var overflow: Overflow
     /// The largest number of bytes that may wait in the program for a handler, at least 0; 1 MiB by default. Each datagram counts as its
-    /// length and 256 bytes. Not used with ``Overflow/wait``.
+    /// length plus 256 bytes. Not used with ``Overflow/wait``.
     public var queueBudget: Int
     /// How long handlers may continue when the server stops. ``Drain/IdleReads`` and the grace for new connections have no effect on
     /// datagrams.
@@ -25,7 +25,8 @@ extension UDPEndpoint {
     /// The signals that stop the server, for example `[.terminate, .interrupt]`. See ``ProcessSignals`` for how they are taken over.
     public var stopSignals: Set<ProcessSignal>
     /// Called with each error that a handler throws, in the handler's task, before `serve` returns. It is not called for handlers that were
-    /// cancelled because the time of the drain had ended. With `nil`, ``ServeFailure/printUnlessExpected()`` is called. `{ _ in }` turns that off.
+    /// cancelled because the time of the drain had ended. With `nil`, ``ServeFailure/printUnlessExpected()`` is called. `{ _ in }` turns
+    /// that off.
     public var onFailure: (@Sendable (ServeFailure) -> Void)?
 
     /// Creates options.
@@ -62,8 +63,8 @@ extension UDPEndpoint {
 
   /// The treatment of datagrams that arrive while all handlers of a server are busy.
   public enum Overflow: Hashable, Sendable {
-    /// The endpoint receives nothing until a handler is free. Datagrams wait in the kernel's buffer
-    /// (``Configuration/receiveBufferSize``). The kernel drops those that do not fit, and counts them in ``Metrics-swift.struct/datagramsDropped``.
+    /// The endpoint receives nothing until a handler is free. Datagrams wait in the kernel's buffer (``Configuration/receiveBufferSize``).
+    /// The kernel drops those that do not fit, and counts them in ``Metrics-swift.struct/datagramsDropped``.
     case wait
     /// Datagrams wait in the program, up to ``ServeOptions/queueBudget``. When a datagram does not fit, those that have waited longest are
     /// dropped. Choose this if only the latest state counts, as in a game.

@@ -2,7 +2,7 @@
 public struct NetworkInterface: Sendable, Hashable, CustomStringConvertible {
   /// The name, for example `eth0`.
   public let name: String
-  /// The number of the interface: if_nametoindex(3). It is the scope of link-local addresses. Linux does not give it to another interface
+  /// The index of the interface: if_nametoindex(3). It is the scope of link-local addresses. Linux does not give it to another interface
   /// soon after the interface is removed.
   public let index: UInt32
   let flags: Flags
@@ -61,7 +61,7 @@ public struct NetworkInterface: Sendable, Hashable, CustomStringConvertible {
   /// Whether multicast groups can be joined on the interface: IFF_MULTICAST.
   public var supportsMulticast: Bool { flags.contains(.multicast) }
 
-  /// The name, the number, the properties and the addresses, in one line.
+  /// The name, the index, the properties and the addresses, in one line.
   public var description: String {
     let properties: [(Bool, String)] = [
       (isUp, "up"), (isRunning, "running"), (isLoopback, "loopback"), (isPointToPoint, "point-to-point"),

@@ -15,7 +15,7 @@ import Testing
       let (source, destination) = (try await transport.pair(), try await transport.pair())
       try await source.client.write(pattern(20_000 + extra))
       try await source.client.finishWriting()
-      let limit = RateLimit(bytesPerSecond: .max, burst: 1 << 20, mostBytes: 20_000)
+      let limit = RateLimit(bytesPerSecond: .max, burst: 1 << 20, maximumBytes: 20_000)
       let (from, to) = (source.server, destination.client)
       let piping = Task { try await pipe(from: from, to: to, limit: limit) }
       if extra == 0 {
@@ -55,7 +55,7 @@ import Testing
   @Test(arguments: Transport.allCases)
   func `If more bytes arrive than a relay may move, both streams are aborted`(transport: Transport) async throws {
     let (one, other) = (try await transport.pair(), try await transport.pair())
-    let limit = RateLimit(bytesPerSecond: 1_000_000, mostBytes: 100)
+    let limit = RateLimit(bytesPerSecond: 1_000_000, maximumBytes: 100)
     let (first, second) = (one.server, other.client)
     let relaying = Task { try await relay(between: first, and: second, limit: limit) }
     try await one.client.write(pattern(100))
@@ -71,7 +71,8 @@ import Testing
   func `Limits that make no sense are refused`(transport: Transport) async throws {
     let pair = try await transport.pair()
     let limits = [
-      RateLimit(bytesPerSecond: 0), RateLimit(bytesPerSecond: 5, burst: 0), RateLimit(bytesPerSecond: 5, mostBytes: -1),
+      RateLimit(bytesPerSecond: 0), RateLimit(bytesPerSecond: 5, burst: 0),
+      RateLimit(bytesPerSecond: 5, maximumBytes: -1),
     ]
     for limit in limits {
       await expectError(.invalidArgument) { _ = try await pipe(from: pair.client, to: pair.server, limit: limit) }

@@ -23,7 +23,7 @@ import Testing
   }
 
   @Test func `A connection is closed at its age`() async throws {
-    let scene = PoolScene(.most(1) { $0.longestAge = .seconds(10) })
+    let scene = PoolScene(.most(1) { $0.maximumAge = .seconds(10) })
     let server = try await scene.makeIdle()
     await scene.time.advance(by: .seconds(10))
     #expect(try await server.read(upTo: 1) == nil)
@@ -287,7 +287,7 @@ import Testing
 
   @Test func `Options that make no sense are refused by each call`() async throws {
     let changes: [(inout ConnectionPoolOptions) -> Void] = [
-      { $0.connections = 0 }, { $0.waitingCalls = 0 }, { $0.mostUses = 0 },
+      { $0.connections = 0 }, { $0.waitingCalls = 0 }, { $0.maximumUses = 0 },
     ]
     for change in changes {
       let scene = PoolScene(.most(1, change))

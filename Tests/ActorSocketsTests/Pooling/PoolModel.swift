@@ -197,7 +197,7 @@ final class PoolModel {
       let isFresh = now - held.idleSince < options.checkAfter.clampedNanoseconds || now == held.idleSince
       #expect(!checks || isFresh || healthy.contains(held.connection), "a connection was not checked")
     }
-    if let most = options.mostUses { #expect(held.uses <= most) }
+    if let most = options.maximumUses { #expect(held.uses <= most) }
     healthy.remove(held.connection)
     inUse[held.id] = held
     live[held.connection] = .some(held)

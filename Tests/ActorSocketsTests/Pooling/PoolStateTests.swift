@@ -110,8 +110,8 @@ private let second: Int64 = 1_000_000_000
 
   @Test func `A connection is closed after its uses or at its age`() throws {
     let model = model(1) {
-      $0.mostUses = 3
-      $0.longestAge = .seconds(100)
+      $0.maximumUses = 3
+      $0.maximumAge = .seconds(100)
     }
     for use in 1...3 {
       model.ask()
@@ -306,7 +306,7 @@ private let second: Int64 = 1_000_000_000
   }
 
   @Test func `A checked connection beyond its age is not given`() throws {
-    let model = model(1, checks: true) { $0.longestAge = .seconds(21) }
+    let model = model(1, checks: true) { $0.maximumAge = .seconds(21) }
     model.ask()
     let first = model.connected()
     model.giveBack(try id(of: first, model))
@@ -319,7 +319,7 @@ private let second: Int64 = 1_000_000_000
   }
 
   @Test func `A connection that its call declines is as if it had not been given`() throws {
-    let model = model(1) { $0.mostUses = 1 }
+    let model = model(1) { $0.maximumUses = 1 }
     model.ask()
     let made = model.connected()
     model.decline(try id(of: made, model))
@@ -375,8 +375,8 @@ private let second: Int64 = 1_000_000_000
     options.waitingCalls = .random(in: 1...12, using: &random)
     options.idleTimeout = .seconds(Int64.random(in: 0...20, using: &random))
     options.checkAfter = .seconds(Int64.random(in: 0...10, using: &random))
-    options.mostUses = Bool.random(using: &random) ? nil : .random(in: 1...5, using: &random)
-    options.longestAge = Bool.random(using: &random) ? nil : .seconds(Int64.random(in: 1...60, using: &random))
+    options.maximumUses = Bool.random(using: &random) ? nil : .random(in: 1...5, using: &random)
+    options.maximumAge = Bool.random(using: &random) ? nil : .seconds(Int64.random(in: 1...60, using: &random))
     options.timeout = .seconds(Int64.random(in: 6...30, using: &random))
     options.firstDelay = .milliseconds(Int64.random(in: 0...500, using: &random))
     options.maximumDelay = .seconds(Int64.random(in: 0...4, using: &random))
