@@ -3,13 +3,23 @@ import SocketSystem
 
 /// Runs a call that blocks on a thread of its own.
 package func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
-  try await withCheckedThrowingContinuation { continuation in
+  // The value passes through a lock. If the thread is done before the call suspends, the runtime does not tell the thread sanitizer that
+  // what the thread wrote comes first.
+  let result = Locked<Result<Value, any Error>?>(nil)
+  await withCheckedContinuation { continuation in
     do {
-      try startThread(name: "blocking") { continuation.resume(with: Result(catching: body)) }
+      try startThread(name: "blocking") {
+        let value = Result(catching: body)
+        result.withLock { $0 = value }
+        continuation.resume()
+      }
     } catch {
-      continuation.resume(throwing: error)
+      result.withLock { $0 = .failure(error) }
+      continuation.resume()
     }
   }
+  guard let value = result.withLock({ $0 }) else { throw CancellationError() }
+  return try value.get()
 }
 
 /// The threads of this process with this name.
