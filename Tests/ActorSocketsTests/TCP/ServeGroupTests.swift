@@ -149,6 +149,7 @@ extension StreamListener {
     let scene = try Scene([.tcp, .tcp], ServeLimits(connections: 1))
     let served = try await scene.client(of: 0)
     let accepting = Task.immediate { try await scene.listeners[0].accept() }
+    try await eventually("the call waits") { await scene.callsThatWait(at: 0) == 1 }
     let mine = try await scene.listeners[0].client()
     // It is not held up by the limit, which is that of the server.
     let connection = try await accepting.value
@@ -164,6 +165,9 @@ extension StreamListener {
   @Test func `Connections of one peer that arrive at once count at all listeners together`() async throws {
     for _ in 0..<20 {
       let scene = try Scene([.tcp, .tcp, .tcp], ServeLimits(connectionsPerPeer: 1))
+      for number in 0..<3 {
+        try await eventually("the server waits for connections") { await scene.callsThatWait(at: number) == 1 }
+      }
       let clients = try await scene.time.reactor.whileBlocked {
         try scene.listeners.map { try RawSocket.connected(to: $0.address) }
       }
@@ -219,6 +223,14 @@ extension ServeGroupTests.Scene {
   }
 }
 
+extension ServeGroupTests.Scene {
+  fileprivate func callsThatWait(at number: Int) async -> Int {
+    guard let listener = listeners[number] as? any ServingListener else { return 0 }
+    return await listener.callsThatWait
+  }
+}
+
 extension ServingListener {
   fileprivate var waitsForRoom: Bool { group?.isWaiting(self) ?? false }
+  fileprivate var callsThatWait: Int { waiters.isEmpty ? 0 : 1 }
 }
