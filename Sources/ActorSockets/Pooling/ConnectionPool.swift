@@ -91,7 +91,7 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   /// arrive. Another connection may then be made in its place. The closure runs in the isolation of the caller. It must not use the
   /// connection after it has returned.
   ///
-  /// A server may close an idle connection at any time, also while a request is on its way. So a request that may be carried out twice is
+  /// A server may close an idle connection at any time, even while a request is on its way. So a request that may be carried out twice is
   /// repeated: with `isRepeatable`, the closure is called once more, with a new connection, if the first one had been used before and the
   /// closure throws a ``NetworkError`` that is retryable and not a timeout. If the call gets no other connection in the remaining time, it
   /// throws that error.

@@ -108,3 +108,10 @@ struct ServePhase<Backlog: Sendable>: Sendable {
 
   mutating func ended() { phase = .idle }
 }
+
+/// How the handler of a connection or of a datagram has ended.
+enum HandlerEnd {
+  case finished
+  case failed
+  case failedByPeer
+}

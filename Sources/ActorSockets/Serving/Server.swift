@@ -147,12 +147,6 @@ package struct Server<Connection> {
 
   // MARK: The ends of connections
 
-  enum HandlerEnd {
-    case finished
-    case failed
-    case failedByPeer
-  }
-
   /// Returns whether the connection is counted now. One that was aborted was already counted.
   mutating func handlerEnded(_ id: UInt64, _ end: HandlerEnd) -> Bool {
     closing += 1

@@ -177,7 +177,7 @@ extension ServingListener {
   }
 
   @discardableResult
-  private func handlerEnded(_ connection: Connection, _ end: Server<Connection>.HandlerEnd) -> Bool {
+  private func handlerEnded(_ connection: Connection, _ end: HandlerEnd) -> Bool {
     defer { wakeServer() }
     return server.handlerEnded(connection.id, end)
   }

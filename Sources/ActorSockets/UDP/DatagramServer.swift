@@ -135,12 +135,6 @@ struct DatagramServer {
     return datagram
   }
 
-  enum HandlerEnd {
-    case finished
-    case failed
-    case failedByPeer
-  }
-
   /// Returns whether the datagram is counted now. One whose handler was aborted was already counted.
   mutating func handlerEnded(_ end: HandlerEnd) -> Bool {
     if handlers == 0 { return false }

@@ -290,7 +290,7 @@ extension UDPEndpoint {
   }
 
   @discardableResult
-  private func handlerEnded(_ end: DatagramServer.HandlerEnd) -> Bool {
+  private func handlerEnded(_ end: HandlerEnd) -> Bool {
     let isCounted = serving.server.handlerEnded(end)
     serving.task?.stop.wake()
     // The task that waits for datagrams need not know of a free handler if no datagram waits.

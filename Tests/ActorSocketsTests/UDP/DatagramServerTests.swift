@@ -137,7 +137,7 @@ import Testing
           start(&server)
         }
       case 5...7 where running > 0:
-        let end = [DatagramServer.HandlerEnd.finished, .failed, .failedByPeer].randomElement(using: &random) ?? .failed
+        let end = [HandlerEnd.finished, .failed, .failedByPeer].randomElement(using: &random) ?? .failed
         let isCounted = server.handlerEnded(end)
         #expect(isCounted)
         running -= 1

@@ -144,7 +144,7 @@ import Testing
       case 4...6:
         guard let connection = running.randomElement(using: &random) else { continue }
         running.removeAll { $0 == connection }
-        let end = [Server<Int>.HandlerEnd.finished, .failed, .failedByPeer].randomElement(using: &random) ?? .failed
+        let end = [HandlerEnd.finished, .failed, .failedByPeer].randomElement(using: &random) ?? .failed
         let isCounted = server.handlerEnded(UInt64(connection), end)
         #expect(isCounted)
         closing.append(connection)
