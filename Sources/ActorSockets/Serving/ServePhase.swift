@@ -1,7 +1,9 @@
 // The phases of a server, whatever it serves: a pure state machine.
 //
-//            started            drained                  the time is over
-//    idle ────────────▶ serving ────────▶ draining ─────────────────────────▶ over
+//                     drained, with a notice ▶ noticed ─ the notice is over, or drained without one ▶ draining
+//                                │
+//            started             │ drained               the time is over
+//    idle ────────────▶ serving ─┴──────▶ draining ─────────────────────────▶ over
 //     │ ▲                  └────────── drained, without time ───────────────▶ │
 //     │ │                                    │ all handlers have ended         │
 //     │ └────────────────────────────────────┴────────────── ended ────────────┘
@@ -11,6 +13,7 @@
 //
 // Invariants:
 // - If several drains are requested, the earliest end applies, and of their `IdleReads` the one that ends most reads.
+// - During a notice the server serves as before. If several drains have one, the earliest end of a notice applies, with its drain.
 // - The backlog is what waited when the first drain began. It only shrinks.
 
 internal import EpollReactor
@@ -21,6 +24,7 @@ struct ServePhase<Backlog: Sendable>: Sendable {
     case idle
     case drainedEarly
     case serving
+    case noticed(Drain, end: Int64)
     case draining(Draining)
     /// The drain is over, which ended these idle reads.
     case over(Drain.IdleReads)
@@ -37,8 +41,13 @@ struct ServePhase<Backlog: Sendable>: Sendable {
   var isServing: Bool {
     switch phase {
     case .idle, .drainedEarly: false
-    case .serving, .draining, .over: true
+    case .serving, .noticed, .draining, .over: true
     }
+  }
+
+  /// The drain that begins when the notice is over; `nil` unless a notice is under way.
+  var noticed: Drain? {
+    if case .noticed(let drain, _) = phase { drain.withoutNotice } else { nil }
   }
 
   var isDrainedEarly: Bool {
@@ -47,7 +56,7 @@ struct ServePhase<Backlog: Sendable>: Sendable {
 
   var isDraining: Bool {
     switch phase {
-    case .idle, .drainedEarly, .serving: false
+    case .idle, .drainedEarly, .serving, .noticed: false
     case .draining, .over: true
     }
   }
@@ -64,7 +73,7 @@ struct ServePhase<Backlog: Sendable>: Sendable {
   /// Which idle reads end; `nil` if the server does not drain.
   var idleReads: Drain.IdleReads? {
     switch phase {
-    case .idle, .drainedEarly, .serving: nil
+    case .idle, .drainedEarly, .serving, .noticed: nil
     case .draining(let draining): draining.idleReads
     case .over(let idleReads): idleReads
     }
@@ -75,17 +84,18 @@ struct ServePhase<Backlog: Sendable>: Sendable {
     phase = .serving
   }
 
-  /// `waiting` is called when the first drain begins. Returns when the drain is over; `nil` if it is over now, or if the server was not
-  /// started.
+  /// `waiting` is called when the first drain begins. Returns when the notice or the drain is over; `nil` if the drain is over now, or if
+  /// the server was not started.
   mutating func drained(_ drain: Drain, at now: Int64, waiting: () -> Backlog) -> Int64? {
     let end = instant(now, plus: drain.nanoseconds)
     switch phase {
     case .idle: phase = .drainedEarly
     case .drainedEarly, .over: break
-    case .serving where end > now:
+    case .serving where drain.notice > 0, .noticed where drain.notice > 0: return notice(drain, at: now)
+    case .serving where end > now, .noticed where end > now:
       phase = .draining(Draining(idleReads: drain.idleReads, end: end, backlog: waiting()))
       return end
-    case .serving: phase = .over(drain.idleReads)
+    case .serving, .noticed: phase = .over(drain.idleReads)
     case .draining(var draining):
       draining.idleReads = max(draining.idleReads, drain.idleReads)
       draining.end = min(draining.end, end)
@@ -93,6 +103,13 @@ struct ServePhase<Backlog: Sendable>: Sendable {
       if draining.end > now { return draining.end }
     }
     return nil
+  }
+
+  private mutating func notice(_ drain: Drain, at now: Int64) -> Int64 {
+    let end = instant(now, plus: drain.notice)
+    if case .noticed(_, let earlier) = phase, earlier <= end { return earlier }
+    phase = .noticed(drain, end: end)
+    return end
   }
 
   mutating func drainIsOver() {

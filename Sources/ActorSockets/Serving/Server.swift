@@ -51,6 +51,8 @@ package struct Server<Connection> {
   package var isDraining: Bool { phase.isDraining }
   /// Which idle reads end; `nil` if the server does not drain.
   var idleReads: Drain.IdleReads? { phase.idleReads }
+  /// See `ServePhase.noticed`.
+  var noticed: Drain? { phase.noticed }
   /// Whether a drain still has to accept connections that waited when it began.
   var hasBacklog: Bool { phase.backlog?.contains { $0 > 0 } ?? false }
 

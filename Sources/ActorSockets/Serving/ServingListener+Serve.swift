@@ -70,7 +70,7 @@ extension ServingListener {
         }
       } catch {
         failure = error
-        if let drain = serveTask?.stop.drain { beginDrain(drain) }
+        if let drain = serveTask?.stop.drain { beginDrain(drain.withoutNotice) }
       }
       while server.hasConnections { await nextChange(claimPlaceNow()).suspend() }
       group.cancelAll()
@@ -112,7 +112,9 @@ extension ServingListener {
     // Behind a balancer, the peer is known when the header has arrived.
     let peer = awaitsHeaders ? nil : connection.remoteAddress
     if let idleReads = server.accepted(connection, connection.id, from: peer), let task = serveTask {
-      connection.setDraining(idleReads, grace: task.options.drain.graceMilliseconds)
+      connection.setDraining(idleReads, grace: task.options.drain.grace)
+    } else if server.noticed != nil {
+      connection.markDraining()
     }
     return connection
   }
@@ -219,13 +221,19 @@ extension ServingListener {
     group?.roomMayBe()
   }
 
-  /// From here on, only connections that already wait are accepted. Their peers consider them established, and closing the listener would
-  /// reset them.
+  /// From here on, or when the notice is over, only connections that already wait are accepted. Their peers consider them established,
+  /// and closing the listener would reset them.
   private func beginDrain(_ drain: Drain) {
     let end = server.drained(drain, at: executor.reactor.now, waiting: waitingConnections)
     guard let options = serveTask?.options else { return close() }
+    if let noticed = server.noticed {
+      for connection in server.active.valuesInOrder { connection.markDraining() }
+      // The reactor takes no deadline if it shuts down.
+      if serveTask?.stop.arm(at: end, registration) != true { beginDrain(noticed) }
+      return
+    }
     for connection in server.active.valuesInOrder {
-      connection.setDraining(server.idleReads ?? .wait, grace: options.drain.graceMilliseconds)
+      connection.setDraining(server.idleReads ?? .wait, grace: options.drain.grace)
     }
     for connection in server.lingering.all { shortenLinger(of: connection) }
     if serveTask?.stop.arm(at: end, registration) != true { server.drainIsOver() }
@@ -235,6 +243,7 @@ extension ServingListener {
 
   package func drainDeadlineReached() {
     serveTask?.stop.deadlineReached()
+    if let noticed = server.noticed { return beginDrain(noticed) }
     server.drainIsOver()
     close()
     wakeServer()

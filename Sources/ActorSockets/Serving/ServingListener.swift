@@ -92,8 +92,7 @@ extension ServedConnection {
   /// Only sockets wait for their peers.
   package func endLinger(by end: Int64) {}
 
-  /// `grace` is the time that the peer has for its first byte, in milliseconds.
-  nonisolated func setDraining(_ idleReads: Drain.IdleReads, grace: UInt32) {
+  nonisolated func setDraining(_ idleReads: Drain.IdleReads, grace: Drain.Grace) {
     markDraining()
     submit { $0.core.beginDraining(idleReads, grace: grace) }
   }

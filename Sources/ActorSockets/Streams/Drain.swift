@@ -9,7 +9,7 @@ public struct Drain: Hashable, Sendable {
   /// loop, and its connection is closed cleanly at once. A line or message of which a byte has arrived is read in full.
   ///
   /// A connection from which no byte has arrived is not idle at first, because its peer may just have connected, and may send its first
-  /// request: see `newConnectionGrace` of ``Drain/within(_:idleReads:newConnectionGrace:)``.
+  /// request: see `newConnectionGrace` of ``Drain/within(_:idleReads:newConnectionGrace:idleConnectionGrace:notice:)``.
   ///
   /// If a request consists of several reads, such as the lines of a header, a pause between two of them counts as idle. Use
   /// ``wait`` then, and check ``TCPConnection/isDraining`` between requests.
@@ -32,15 +32,35 @@ public struct Drain: Hashable, Sendable {
     public static func < (left: IdleReads, right: IdleReads) -> Bool { left.rawValue < right.rawValue }
   }
 
+  /// How long the peer of a connection has for another byte before its reads are idle, in milliseconds. In 32 bits, because each
+  /// connection keeps one of them.
+  package struct Grace: Hashable, Sendable {
+    /// If no byte of it has arrived before.
+    var new: UInt32
+    /// If it was used before.
+    var used: UInt32
+
+    package init(new: Duration, used: Duration) {
+      self.new = Self.milliseconds(new)
+      self.used = Self.milliseconds(used)
+    }
+
+    private static func milliseconds(_ duration: Duration) -> UInt32 {
+      UInt32(clamping: max(0, duration.clampedNanoseconds) / 1_000_000)
+    }
+  }
+
   private(set) var nanoseconds: Int64
   private(set) var idleReads: IdleReads
-  /// In 32 bits, because each connection keeps it.
-  let graceMilliseconds: UInt32
+  let grace: Grace
+  /// How long the listener still accepts connections, in nanoseconds.
+  private(set) var notice: Int64
 
-  private init(_ nanoseconds: Int64, _ idleReads: IdleReads, grace: Duration = .seconds(5)) {
-    self.nanoseconds = nanoseconds
+  private init(_ duration: Duration, _ idleReads: IdleReads, _ grace: Grace, notice: Duration) {
+    nanoseconds = duration.clampedNanoseconds
     self.idleReads = idleReads
-    graceMilliseconds = UInt32(clamping: max(0, grace.clampedNanoseconds) / 1_000_000)
+    self.grace = grace
+    self.notice = max(0, notice.clampedNanoseconds)
   }
 
   /// Gives the handlers this long to end; after that they are cancelled and their connections aborted.
@@ -52,20 +72,35 @@ public struct Drain: Hashable, Sendable {
   ///     acceptance during the drain. Its peer may have connected just before, and gets an answer if its first byte arrives in this
   ///     time. When the time is over, its reads are idle, and a TLS handshake or a PROXY header that is not complete ends the
   ///     connection. The grace never exceeds the time of the drain.
+  ///   - idleGrace: The same for a connection that was used before. With a time above zero, each connection may send one more request,
+  ///     is answered, and then ends. So no peer sends a request to a connection that is being closed, unless it needs longer than that.
+  ///     Zero by default.
+  ///   - notice: How long the server goes on as before, except that ``ByteStream/isDraining`` is true, also for new connections. Then
+  ///     the drain begins. Handlers answer health checks with a failure meanwhile, and a load balancer stops sending connections. Zero
+  ///     by default. A call of ``StreamListener/drain(within:)`` and a second signal do not wait for the end of the notice.
   /// - Returns: The drain.
   public static func within(
-    _ duration: Duration, idleReads: IdleReads = .endMessages, newConnectionGrace grace: Duration = .seconds(5)
+    _ duration: Duration, idleReads: IdleReads = .endMessages, newConnectionGrace grace: Duration = .seconds(5),
+    idleConnectionGrace idleGrace: Duration = .zero, notice: Duration = .zero
   ) -> Drain {
-    Drain(duration.clampedNanoseconds, idleReads, grace: grace)
+    Drain(duration, idleReads, Grace(new: grace, used: idleGrace), notice: notice)
   }
 
   /// Cancels the handlers and aborts their connections at once.
-  public static var immediately: Drain { Drain(0, .wait) }
+  public static var immediately: Drain {
+    Drain(.zero, .wait, Grace(new: .seconds(5), used: .zero), notice: .zero)
+  }
 
   func with(_ duration: Duration, idleReads: IdleReads?) -> Drain {
-    var drain = self
+    var drain = withoutNotice
     drain.nanoseconds = duration.clampedNanoseconds
     drain.idleReads = idleReads ?? self.idleReads
+    return drain
+  }
+
+  var withoutNotice: Drain {
+    var drain = self
+    drain.notice = 0
     return drain
   }
 }

@@ -34,7 +34,7 @@ package protocol StreamLayer: AnyObject {
   /// The user closes the plain stream. A `condition` of `nil` stands for `close()`.
   func close(after condition: CloseCondition?)
   /// The listener that serves the stream drains: see `StreamCore.beginDraining(_:grace:isShared:)`.
-  func beginDraining(_ idleReads: Drain.IdleReads, grace: UInt32, isShared: Bool)
+  func beginDraining(_ idleReads: Drain.IdleReads, grace: Drain.Grace, isShared: Bool)
   /// The layer is about to begin in a drain, with a grace of its own: see `StreamCore.passGrace(to:)`.
   func startGrace()
   /// The grace that the layer shares with the stream is over.

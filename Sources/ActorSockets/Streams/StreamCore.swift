@@ -23,6 +23,8 @@ public final class _StreamCore {
     var grace = DrainGrace.notDraining
     /// In 32 bits, which fit beside the others.
     var graceMilliseconds: UInt32 = 0
+    /// The bytes that had arrived when the grace began.
+    var bytesBeforeGrace = 0
     package init() {}
   }
 

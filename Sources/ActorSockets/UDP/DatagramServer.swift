@@ -39,6 +39,8 @@ struct DatagramServer {
   var isServing: Bool { phase.isServing }
   var isDrainedEarly: Bool { phase.isDrainedEarly }
   var isDraining: Bool { phase.isDraining }
+  /// See `ServePhase.noticed`.
+  var noticed: Drain? { phase.noticed }
   var waitingCount: Int { waiting.count }
 
   mutating func started(_ options: UDPEndpoint.ServeOptions) {

@@ -153,7 +153,7 @@ extension UDPEndpoint {
           // The handlers, and the datagrams that wait for one, still have the time of the drain.
           if !serving.server.isDraining {
             failure = error
-            beginDrain(serving.task?.stop.drain ?? .immediately)
+            beginDrain(serving.task?.stop.drain.withoutNotice ?? .immediately)
           }
           serving.server.nothingIsLeft()
         }
@@ -307,12 +307,17 @@ extension UDPEndpoint {
   private func beginDrain(_ drain: Drain) {
     let end = serving.server.drained(drain, at: registration.reactor.now) { bufferedBytes }
     if serving.task == nil { return }
-    if serving.task?.stop.arm(at: end, registration) != true { serving.server.drainIsOver() }
+    if serving.task?.stop.arm(at: end, registration) != true {
+      // The reactor takes no deadline if it shuts down.
+      if let noticed = serving.server.noticed { return beginDrain(noticed) }
+      serving.server.drainIsOver()
+    }
     drainChanged()
   }
 
   func drainDeadlineReached() {
     serving.task?.stop.deadlineReached()
+    if let noticed = serving.server.noticed { return beginDrain(noticed) }
     serving.server.drainIsOver()
     drainChanged()
   }

@@ -198,7 +198,7 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer, Cip
 
   func sendGathered() { core?.sendGatheredNow() }
 
-  func beginDraining(_ idleReads: Drain.IdleReads, grace: UInt32, isShared: Bool) {
+  func beginDraining(_ idleReads: Drain.IdleReads, grace: Drain.Grace, isShared: Bool) {
     core?.beginDraining(idleReads, grace: grace, isShared: isShared)
   }
 

@@ -50,6 +50,72 @@ import Testing
   }
 
   @Test(arguments: ListenerKind.allCases)
+  func `With a grace for idle connections, each may send one more request`(kind: ListenerKind) async throws {
+    let drain = Drain.within(.seconds(100), idleConnectionGrace: .seconds(3))
+    let served = Notes<any ByteStream>()
+    let server = try Served(kind.listener, drain: drain) { connection in
+      served.add(connection)
+      try await Served.answerLines(connection)
+    }
+    let clients = [try await server.client(), try await server.client(), try await server.client()]
+    for client in clients { try await client.expectEcho() }
+    await server.beginDraining()
+    try await clients[0].send("one more\n")
+    try await clients[0].expectEnd(after: "one more\n")
+    await server.time.advance(by: .milliseconds(2_999))
+    // The grace ends in the middle of this line.
+    try await clients[1].send("a long")
+    try await eventually("its bytes have arrived") {
+      await served.all[1].metrics.bytesReceived == "hello\na long".utf8.count
+    }
+    await server.time.advance(by: .milliseconds(1))
+    try await clients[2].expectEnd()
+    try await clients[1].send(" line\n")
+    try await clients[1].expectEnd(after: "a long line\n")
+    #expect(try await server.serving.value.finished == 3)
+  }
+
+  @Test(arguments: ListenerKind.allCases)
+  func `During a notice all is served, and handlers know that the server is about to stop`(
+    kind: ListenerKind
+  ) async throws {
+    let drain = Drain.within(.seconds(100), notice: .seconds(10))
+    let server = try Served(kind.listener, drain: drain) { connection in
+      for try await _ in connection.lines {
+        try await connection.write(utf8: connection.isDraining ? "end" : "go!")
+      }
+    }
+    let client = try await server.client()
+    func ask(_ client: Client) async throws -> String {
+      try await client.send("?\n")
+      let answer = try await client.receive(exactly: 3)
+      return String(decoding: answer, as: UTF8.self)
+    }
+    #expect(try await ask(client) == "go!")
+    server.serving.cancel()
+    try await eventually("the notice has begun") { try await ask(client) == "end" }
+    let late = try await server.client()
+    #expect(try await ask(late) == "end")
+    await server.time.advance(by: .seconds(10) - .nanoseconds(1))
+    #expect(try await ask(client) == "end")
+    await server.time.advance(by: .nanoseconds(1))
+    for client in [client, late] { try await client.expectEnd() }
+    let report = try await server.serving.value
+    #expect(report.finished == 2 && report.accepted == 2)
+  }
+
+  @Test(arguments: ListenerKind.allCases)
+  func `A call of drain ends the notice`(kind: ListenerKind) async throws {
+    let server = try Served(kind.listener, drain: .within(.seconds(100), notice: .seconds(10)), Served.answerLines)
+    let client = try await server.client()
+    try await client.expectEcho()
+    server.serving.cancel()
+    await server.listener.drain(within: .seconds(50))
+    try await client.expectEnd()
+    #expect(try await server.serving.value.finished == 1)
+  }
+
+  @Test(arguments: ListenerKind.allCases)
   func `The grace never exceeds the time of the drain`(kind: ListenerKind) async throws {
     let server = try Served(kind.listener, drain: .within(.seconds(2)), Served.answerLines)
     let client = try await server.client()

@@ -28,6 +28,28 @@ enum DatagramHandlerKind: String, CaseIterable {
 }
 
 @Suite(.conformance, .endsInTime) struct DatagramServeTests {
+  @Test(.inRealTime, arguments: DatagramTransport.allCases)
+  func `During a notice datagrams are served as before`(transport: DatagramTransport) async throws {
+    let time = ManualTime()
+    let (client, server) = (try transport.bind(), try transport.bind(reactor: time.reactor))
+    let address = try transport.address(of: server)
+    let serving = Task {
+      try await server.serve(.init(drain: .within(.seconds(100), notice: .seconds(10)))) { datagram in
+        try await server.send(datagram.reply(datagram.bytes))
+      }
+    }
+    try await client.send([1], to: address)
+    #expect(try await client.receive(timeout: .seconds(20)).bytes == [1])
+    serving.cancel()
+    try await time.advance(by: .seconds(10) - .nanoseconds(1), whenWaiting: 1)
+    try await client.send([2], to: address)
+    #expect(try await client.receive(timeout: .seconds(20)).bytes == [2])
+    await time.advance(by: .nanoseconds(1))
+    let report = try await serving.value
+    #expect(report.finished == 2)
+    #expect(await server.isClosed)
+  }
+
   private struct Refused: Error {}
 
   /// A handler that tells what it got, and then waits for its gate.

@@ -52,6 +52,34 @@ import Testing
     #expect(server.report.accepted == 2 && server.report.refused == 1)
   }
 
+  @Test func `During a notice the server serves as before, and then the drain begins`() {
+    var server = Self.server()
+    let drain = Drain.within(.nanoseconds(50), notice: .nanoseconds(20))
+    let end = server.drained(drain, at: 100) { [1] }
+    #expect(end == 120 && server.noticed == drain.withoutNotice && !server.isDraining && server.isServing)
+    accept(&server, 1)
+    #expect(server.mayTakeConnection(of: 0) && server.idleReads == nil)
+    // A later notice changes nothing, an earlier one does.
+    let later = server.drained(drain, at: 110) { [1] }
+    #expect(later == 120)
+    let earlier = server.drained(.within(.nanoseconds(9), notice: .nanoseconds(5)), at: 110) { [1] }
+    #expect(earlier == 115)
+    let drained = server.drained(server.noticed ?? .immediately, at: 115) { [1] }
+    #expect(drained == 124 && server.isDraining && server.noticed == nil && server.hasBacklog)
+    // There is no way back.
+    let noticed = server.drained(drain, at: 116) { [1] }
+    #expect(noticed == 124 && server.noticed == nil)
+  }
+
+  @Test func `A drain without a notice ends the notice`() {
+    for drain in [Drain.within(.nanoseconds(50)), .immediately] {
+      var server = Self.server()
+      _ = server.drained(.within(.nanoseconds(50), notice: .nanoseconds(20)), at: 100) { [1] }
+      let end = server.drained(drain, at: 101) { [1] }
+      #expect(end == (drain == .immediately ? nil : 151) && server.isDraining && server.noticed == nil)
+    }
+  }
+
   @Test func `Of several drains the earliest end counts, and the one that ends most idle reads`() {
     var server = Self.server()
     let first = server.drained(.within(.nanoseconds(50), idleReads: .wait), at: 0) { [3] }

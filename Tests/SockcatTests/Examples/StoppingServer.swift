@@ -8,6 +8,17 @@ func serveUntilSignalled(_ listener: TCPListener) async throws -> ServeReport {
   }
 }
 
+/// Answers health checks with "stopping" for 10 seconds after the signal, and accepts connections meanwhile. Then it drains.
+func serveBehindLoadBalancer(_ listener: TCPListener) async throws -> ServeReport {
+  let drain = Drain.within(.seconds(20), idleConnectionGrace: .seconds(5), notice: .seconds(10))
+  return try await listener.serve(.init(drain: drain, stopOn: [.terminate])) { connection in
+    for try await line in connection.lines {
+      let isCheck = line.utf8.elementsEqual("health".utf8)
+      try await connection.write(utf8: isCheck ? connection.isDraining ? "stopping\n" : "healthy\n" : line + "\n")
+    }
+  }
+}
+
 /// Serves plain and encrypted connections, at most 1,000 together. SIGTERM drains both listeners. If one of them breaks, the other drains
 /// too.
 func serve(_ plain: TCPListener, _ encrypted: TCPListener, _ context: TLSContext) async throws -> ServeReport {

@@ -28,6 +28,32 @@ import Testing
     }
   }
 
+  @Test func `Behind a load balancer, health checks fail before the drain`() async {
+    await #expect(processExitsWith: .success) {
+      try await within("the server ends") {
+        let (listener, address) = try Self.bind()
+        let serving = Task { try await serveBehindLoadBalancer(listener) }
+        let client = try RawSocket.connected(to: address)
+        func check() async throws -> String {
+          try client.send("health\n")
+          var answer: [UInt8] = []
+          while answer.last != UInt8(ascii: "\n") { answer += try await client.receive(exactly: 1) }
+          return String(decoding: answer, as: UTF8.self)
+        }
+        #expect(try await check() == "healthy\n")
+        kill(getpid(), SIGTERM)
+        try await eventually("the health check fails") { try await check() == "stopping\n" }
+        let late = try RawSocket.connected(to: address)
+        try late.send("hello\n")
+        #expect(try await late.receive(exactly: 6) == Array("hello\n".utf8))
+        for client in [client, late] { client.close() }
+        // The second signal waits neither for the notice nor for the drain.
+        kill(getpid(), SIGTERM)
+        _ = try await serving.value
+      }
+    }
+  }
+
   @Test func `A signal drains two listeners`() async {
     await #expect(processExitsWith: .success) {
       try await within("the servers end") {
