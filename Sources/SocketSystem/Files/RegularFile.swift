@@ -1,7 +1,7 @@
 internal import CLinux
 import Glibc
 
-// Reading a file may block as long as its disk takes. Linux offers no other way to read a file here, and most files that are sent are in
+// Reading or writing a file may block as long as its disk takes. Linux offers no other way here, and most files that are sent are in
 // the page cache.
 
 package enum ContentSize {
@@ -26,6 +26,13 @@ extension OwnedDescriptor {
     try OwnedDescriptor(new: try check(Linux.result(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), "open"))
   }
 
+  /// Creates the file, or opens the one that exists, without changing it. Opening a pipe without a reader fails.
+  package static func openForWriting(_ path: String, permissions: UInt16) throws(SystemError) -> OwnedDescriptor {
+    let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
+    // SAFETY: the text is valid for the call.
+    return try OwnedDescriptor(new: try check(Linux.result(unsafe open(path, flags, mode_t(permissions))), "open"))
+  }
+
   /// In bytes; `nil` for any other kind of file.
   package borrowing func fileSize() throws(SystemError) -> Int? {
     let status = try Linux().status(of: number)
@@ -46,6 +53,37 @@ extension OwnedDescriptor {
   /// Returns no bytes at the end of the file.
   package borrowing func read(from offset: Int, atMost count: Int) throws(SystemError) -> [UInt8] {
     try Linux().read(number, from: offset, atMost: count)
+  }
+}
+
+extension OwnedDescriptor {
+  /// Writes all bytes: pwrite(2). Returns how many were written, and the error if not all were.
+  package borrowing func write(_ bytes: [UInt8], at offset: Int) -> (count: Int, error: SystemError?) {
+    let number = self.number
+    var count = 0
+    while count < bytes.count {
+      // SAFETY: pwrite(2) reads the bytes during the call only, from an offset within them.
+      let result = unsafe bytes.withUnsafeBytes { memory in
+        retryingInterrupts {
+          let result = unsafe pwrite(
+            number, memory.baseAddress?.advanced(by: count), memory.count - count, offset + count)
+          return result < 0 ? -Int(errno) : result
+        }
+      }
+      if result < 0 { return (count, SystemError(call: "pwrite", errno: Int32(-result))) }
+      count += result
+    }
+    return (count, nil)
+  }
+
+  /// ftruncate(2).
+  package borrowing func truncate(to size: Int) throws(SystemError) {
+    _ = try check(Linux.result(ftruncate(number, size)), "ftruncate")
+  }
+
+  /// fsync(2).
+  package borrowing func synchronize() throws(SystemError) {
+    _ = try check(Linux.result(fsync(number)), "fsync")
   }
 }
 
