@@ -39,6 +39,24 @@ extension ByteStream {
   }
 }
 
+extension ByteStream {
+  /// Encrypts the stream from here on, as a client of the server at an endpoint: STARTTLS.
+  ///
+  /// It is ``startTLS(_:as:bufferedBytes:)`` with the role of a client, and ``Endpoint/serverName`` as the name of the server.
+  /// *Ordering* and *errors* are those of that method.
+  ///
+  /// - Parameters:
+  ///   - context: The certificates, trust roots and other settings.
+  ///   - endpoint: The server, as it was given to `connect`.
+  ///   - bufferedBytes: The treatment of bytes that arrived before the handshake. By default they are refused.
+  /// - Returns: The encrypted connection, which owns this stream.
+  public nonisolated func startTLS(
+    _ context: TLSContext, to endpoint: Endpoint, bufferedBytes: EarlyBytes = .refused
+  ) -> TLSConnection {
+    startTLS(context, as: .client(serverName: endpoint.serverName), bufferedBytes: bufferedBytes)
+  }
+}
+
 extension TLSConnection {
   /// Connects and performs the handshake.
   ///
@@ -47,7 +65,8 @@ extension TLSConnection {
   ///
   /// - Parameters:
   ///   - endpoint: The server.
-  ///   - context: The certificates, trust roots and other settings.
+  ///   - context: The certificates, trust roots and other settings. With `nil`, the server's certificate is verified with the system's
+  ///     roots, and sessions are not resumed: for clients that connect often, make a context and pass it to each call.
   ///   - serverName: The name or IP address that the server's certificate must be for; `nil` for the name in the
   ///     endpoint. A unix endpoint contains no name.
   ///   - configuration: The settings of the TCP connection.
@@ -61,10 +80,11 @@ extension TLSConnection {
   @_optimize(none)
   // An optimised build would not return to the caller's isolation: see Docs/Toolchain.md.
   public static func connect(
-    to endpoint: Endpoint, context: TLSContext, serverName: String? = nil,
+    to endpoint: Endpoint, context: TLSContext? = nil, serverName: String? = nil,
     configuration: TCPConnection.Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TLSConnection {
     let name = serverName ?? endpoint.serverName
+    let context = try context ?? TLSContext.standard.get()
     let timeout = timeout ?? .within(configuration.connectTimeout)
     let started = reactor.now
     let plain = try await TCPConnection.connect(

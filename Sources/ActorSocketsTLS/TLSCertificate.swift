@@ -1,3 +1,5 @@
+public import SocketSystem
+
 /// An X.509 certificate. Its contents are claims until a verification has checked them.
 ///
 /// Whoever made the certificate chose its texts, so escape them before you show them.
@@ -31,10 +33,10 @@ public struct TLSCertificate: Sendable, Hashable {
   public var dnsNames: [String] { certificate.alternativeNames.dns }
   /// The IP addresses that it is valid for.
   public var ipAddresses: [String] { certificate.alternativeNames.addresses }
-  /// The beginning of its validity, in seconds since 1970-01-01 00:00 UTC.
-  public var notBefore: Int { certificate.notBefore }
-  /// The end of its validity, in seconds since 1970-01-01 00:00 UTC.
-  public var notAfter: Int { certificate.notAfter }
+  /// The beginning of its validity.
+  public var notBefore: UnixTime { .seconds(certificate.notBefore) }
+  /// The end of its validity. `certificate.notAfter.duration(to: .now)` is negative while it is valid.
+  public var notAfter: UnixTime { .seconds(certificate.notAfter) }
   /// Its serial number, which its issuer gave it, in hexadecimal digits.
   public var serial: String { certificate.serial }
   /// The SHA-256 hash of the certificate, its fingerprint: 32 bytes.

@@ -1,7 +1,9 @@
+public import SocketSystem
+
 /// The settings of a ``TLSContext``. The defaults are safe: TLS 1.2 or later, certificates fully verified.
 ///
 /// ``TLSContext/init(_:)`` checks the configuration; setting a property does not.
-public struct TLSConfiguration: Sendable {
+public struct TLSConfiguration: Sendable, Configurable {
   /// The oldest version of TLS to negotiate.
   public var minimumVersion = TLSVersion.v12
   /// The newest version of TLS to negotiate.
@@ -66,10 +68,8 @@ public struct TLSConfiguration: Sendable {
   public var cipherSuites: String?
   /// The ciphers of TLS 1.2. The default allows only ECDHE with authenticated encryption.
   public var ciphers = TLSCiphers.modern
-  /// The groups for the key exchange in OpenSSL's notation, in order of preference; `nil` for OpenSSL's default.
-  ///
-  /// For example `"X25519:P-256"`.
-  public var groups: String?
+  /// The groups for the key exchange, in order of preference; `nil` for OpenSSL's default.
+  public var groups: TLSGroups?
 
   /// Whether later connections may resume a session, with tickets or, on servers of TLS 1.2, with stored sessions.
   public var allowsResumption = true
@@ -93,6 +93,9 @@ public struct TLSConfiguration: Sendable {
   ///
   /// Anyone who has these lines can read everything. The closure runs in the middle of a handshake and must not block.
   public var keyLog: (@Sendable (_ line: String) -> Void)?
+
+  /// Makes a configuration with the defaults, which suit clients of public servers.
+  public init() { self.init(identity: nil) }
 
   /// Makes a configuration with these settings and the defaults for all others.
   ///

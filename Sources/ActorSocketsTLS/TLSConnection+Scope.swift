@@ -11,7 +11,7 @@ extension TLSConnection {
   ///
   /// - Parameters:
   ///   - endpoint: The server.
-  ///   - context: The certificates, trust roots and other settings.
+  ///   - context: The certificates, trust roots and other settings; `nil` to verify the server with the system's roots.
   ///   - serverName: The name or IP address that the server's certificate must be for; `nil` for the name in the endpoint.
   ///   - configuration: The settings of the TCP connection.
   ///   - timeout: How long connecting may take in total; `nil` for the configuration's timeout.
@@ -20,7 +20,7 @@ extension TLSConnection {
   /// - Returns: The closure's result, after the connection has ended.
   /// - Throws: The errors of ``connect(to:context:serverName:configuration:timeout:reactor:)``, and the error of the closure.
   public nonisolated(nonsending) static func withConnection<Value: ~Copyable>(
-    to endpoint: Endpoint, context: TLSContext, serverName: String? = nil,
+    to endpoint: Endpoint, context: TLSContext? = nil, serverName: String? = nil,
     configuration: TCPConnection.Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared,
     _ body: nonisolated(nonsending) (_ connection: TLSConnection) async throws -> Value
   ) async throws -> Value {

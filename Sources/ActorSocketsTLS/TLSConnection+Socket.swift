@@ -50,7 +50,7 @@ extension TLSConnection {
   ///   - `.notASocket` if there is no ``TCPConnection`` beneath, for example in memory
   ///   - `.closed` if that connection has no socket yet, or no longer
   ///   - `.invalidArgument` if the closure set SO_LINGER to a time above 0, which is turned off
-  public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
+  public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     _ = claimPlaceNow()
     core.sendGatheredNow()
     return try socketBeneath("withFileDescriptor").lendDescriptor(body)

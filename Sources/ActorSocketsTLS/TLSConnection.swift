@@ -6,8 +6,7 @@ internal import Synchronization
 /// A byte stream encrypted with TLS 1.2 or 1.3 (RFC 5246, RFC 8446), over another byte stream.
 ///
 /// ```swift
-/// let context = try TLSContext()
-/// let connection = try await TLSConnection.connect(to: .host("example.com", port: 443), context: context)
+/// let connection = try await TLSConnection.connect(to: .host("example.com", port: 443))
 /// try await connection.write(utf8: "GET / HTTP/1.0\r\n\r\n")
 /// ```
 ///

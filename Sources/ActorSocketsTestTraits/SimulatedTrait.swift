@@ -5,6 +5,7 @@
 // which ends most waits. If the body still waits after that, it cannot be abandoned: the process ends, with the reason.
 
 public import ActorSocketsTesting
+public import SocketSystem
 internal import Synchronization
 public import Testing
 
@@ -13,7 +14,7 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   let seeds: Range<UInt64>
   let order: Simulation.Order
   let timeLimit: Duration
-  var timeOfDay: Duration?
+  var timeOfDay: UnixTime?
 
   /// Always true: the tests of a suite with this trait have it, too.
   public var isRecursive: Bool { true }
@@ -91,11 +92,11 @@ extension Trait where Self == SimulatedTrait {
   ///   - first: The first seed; the others follow it.
   ///   - order: The order of tasks; random by default.
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
-  ///   - timeOfDay: The time of day at the beginning of each run, since 1970-01-01 00:00 UTC; the next midnight (UTC) by default.
+  ///   - timeOfDay: The time of day at the beginning of each run; the next midnight (UTC) by default.
   /// - Returns: The trait.
   public static func simulated(
     seeds: Int = 1, from first: UInt64 = 0, order: Simulation.Order = .random, timeLimit: Duration = .seconds(86_400),
-    timeOfDay: Duration? = nil
+    timeOfDay: UnixTime? = nil
   ) -> Self {
     let count = min(UInt64(max(1, seeds)), .max - first)
     return SimulatedTrait(seeds: first..<first + count, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay)

@@ -18,7 +18,9 @@ internal import Synchronization
 /// connection. On Linux, the peer of a unix socket sees a clean end instead.
 public actor InMemoryConnection: ByteStream {
   /// The settings of a connection.
-  public struct Configuration: StreamConfiguration {
+  public struct Configuration: StreamConfiguration, Configurable {
+    /// A name for logs: the first ``ByteStream/label`` of both ends.
+    public var label: String?
     /// The most bytes that may wait to be read at each end, at least 1. The default is 64 KiB.
     public var capacity = 65_536
     /// The most time that ``ByteStream/close()`` may take to send the written bytes. After that, the connection is
@@ -133,7 +135,9 @@ public actor InMemoryConnection: ByteStream {
   }
 
   private init(_ configuration: Configuration, _ addresses: (SocketAddress?, SocketAddress?), _ reactor: Reactor) {
-    identity = Locked(ConnectionIdentity(localAddress: addresses.0, remoteAddress: addresses.1))
+    var known = ConnectionIdentity(localAddress: addresses.0, remoteAddress: addresses.1)
+    known.label = configuration.label
+    identity = Locked(known)
     registration = Registration(on: reactor)
     executor = registration
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
@@ -193,6 +197,15 @@ public actor InMemoryConnection: ByteStream {
   /// - Throws: ``SocketError``.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     throw noSocket("get \(option.name)", claimPlaceNow())
+  }
+
+  /// Throws `.notASocket`.
+  ///
+  /// - Parameter body: Not called.
+  /// - Returns: Nothing.
+  /// - Throws: ``SocketError``.
+  public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
+    throw noSocket("withFileDescriptor", claimPlaceNow())
   }
 
   private func noSocket(_ operation: String, _ place: Place) -> SocketError {

@@ -28,7 +28,9 @@ public import SocketSystem
 /// the listener resets the connections in the backlog. Dropping the last reference closes the listener.
 public actor InMemoryListener: StreamListener {
   /// The settings of a listener.
-  public struct Configuration: Sendable {
+  public struct Configuration: Sendable, Configurable {
+    /// A name for logs.
+    public var label: String?
     /// The most connections that may wait to be accepted, at least 1. Further calls of ``InMemoryListener/connect(from:timeout:)``
     /// wait. The default is 4096.
     public var backlog = 4096
@@ -46,6 +48,8 @@ public actor InMemoryListener: StreamListener {
 
   package nonisolated let registration: Registration
   private let configuration: Configuration
+  /// The name for logs of its configuration.
+  public nonisolated var label: String? { configuration.label }
   private var backlog = FIFO<InMemoryConnection>()
   private var connecting = Waiters<InMemoryConnection>()
   /// The source addresses of the calls in `connecting` that have one, by the numbers of the calls.

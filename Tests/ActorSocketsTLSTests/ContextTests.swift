@@ -237,7 +237,7 @@ import Testing
       #expect(try error { $0.cipherSuites = list }?.code == .invalidConfiguration, "\(list)")
     }
     for list in ["nonsense", "X25519:nonsense", "", ":"] {
-      #expect(try error { $0.groups = list }?.code == .invalidConfiguration, "\(list)")
+      #expect(try error { $0.groups = .openSSL(list) }?.code == .invalidConfiguration, "\(list)")
     }
   }
 

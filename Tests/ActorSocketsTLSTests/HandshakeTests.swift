@@ -24,6 +24,14 @@ import Testing
     #expect(client.applicationProtocol == nil)
   }
 
+  @Test func `The groups of a configuration are negotiated in its order`() throws {
+    for (groups, group) in [(.nist, "secp256r1"), (.classic, "x25519"), ("P-521", "secp521r1")] as [(TLSGroups, String)]
+    {
+      let ends = try TwoEnds.up(client: Made.client { $0.groups = groups }, server: Made.server { $0.groups = groups })
+      #expect(ends.client.session.group == group && ends.server.session.group == group)
+    }
+  }
+
   @Test func `Two connections have two channel bindings`() throws {
     let (client, server) = (try Made.client(), try Made.server())
     let bindings = try (0..<2).map { _ in

@@ -118,7 +118,7 @@ import Testing
     let count = 100
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     let port = listener.localAddresses[0].port ?? 0
-    let groups = sent.isAskedForSecondHello ? ("P-384:P-256", "P-256") : nil
+    let groups: (TLSGroups, TLSGroups)? = sent.isAskedForSecondHello ? ("P-384:P-256", "P-256") : nil
     let server = try Contexts.server { $0.groups = groups?.1 }
     let bytes = try sent.bytes(of: Contexts.client { $0.groups = groups?.0 })
     var sockets: [RawSocket] = []

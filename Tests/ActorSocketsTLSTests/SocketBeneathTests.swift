@@ -47,6 +47,35 @@ import Testing
     await expectError(.closed) { try await ends.client.withFileDescriptor { _ in } }
   }
 
+  @Test func `A class that is not Sendable can be made with the descriptor, on every kind of connection`() async throws
+  {
+    final class Number {
+      let value: Int32
+      init(_ value: Int32) { self.value = value }
+    }
+    for carrier in CarrierKind.allCases {
+      let pair = try await carrier.pair()
+      let ends = try pair.encrypted()
+      for end in [pair.client, ends.client] as [any ByteStream] {
+        if carrier == .inMemory {
+          await expectError(.notASocket) { try await end.withFileDescriptor { _ in } }
+        } else {
+          #expect(try await end.withFileDescriptor { Number($0) }.value >= 0)
+        }
+      }
+      await close(ends.client, ends.server)
+    }
+  }
+
+  @Test func `A listener lends the descriptor of its first socket`() async throws {
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let address = listener.localAddresses[0]
+    let number = try await listener.withFileDescriptor { $0 }
+    #expect(try OwnedDescriptor(duplicating: number).socket.localAddress() == address)
+    await listener.close()
+    await expectError(.closed) { try await listener.withFileDescriptor { _ in } }
+  }
+
   @Test func `TLS in TLS passes calls on to the socket below both`() async throws {
     let tcp = try await CarrierKind.tcp.pair()
     let outer = try tcp.encrypted()

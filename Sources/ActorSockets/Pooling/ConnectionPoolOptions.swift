@@ -1,3 +1,5 @@
+public import SocketSystem
+
 /// How a ``ConnectionPool`` makes, keeps and closes its connections.
 ///
 /// ```swift
@@ -5,7 +7,7 @@
 /// options.connections = 20
 /// options.maximumAge = .seconds(3_600)
 /// ```
-public struct ConnectionPoolOptions: Hashable, Sendable {
+public struct ConnectionPoolOptions: Hashable, Sendable, Configurable {
   /// The largest number of connections, at least 1: those in use, those that are idle, those that are checked, and those
   /// that are being made. 8 by default. As many again may be closing; beyond that, a connection is aborted and not closed.
   public var connections = 8

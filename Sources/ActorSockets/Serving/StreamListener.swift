@@ -23,6 +23,9 @@ public protocol StreamListener: ReactorActor {
   /// The addresses that it listens on; empty for a listener without addresses.
   nonisolated var localAddresses: [SocketAddress] { get }
 
+  /// A name for logs, from the configuration of the listener.
+  nonisolated var label: String? { get }
+
   /// Waits for a connection, as ``TCPListener/accept(timeout:)`` does.
   ///
   /// *Cancellation* takes back the call; the connection that it would have returned goes to the next call. *Ordering*: calls
@@ -95,8 +98,8 @@ extension StreamListener {
   ///
   /// *Cancellation* begins the drain. ``ByteStream/isDraining`` becomes true, and the handlers continue, shielded from the
   /// cancellation. If no byte has arrived from a peer, it has 5 seconds to send the first one: see
-  /// ``Drain/within(_:idleReads:newConnectionGrace:)``. Connections that wait in the kernel when the drain begins are also served, as room
-  /// becomes available. When all of them are accepted or the drain is over, the listener is closed, which resets the connections that
+  /// ``Drain/within(_:idleReads:newConnectionGrace:idleConnectionGrace:notice:)``. Connections that wait in the kernel when the drain begins
+  /// are also served, as room becomes available. When all of them are accepted or the drain is over, the listener is closed, which resets the connections that
   /// arrived during the drain. (For a unix socket the kernel does not report how many connections wait. So connections that arrive
   /// during the drain are also served, up to the length of the backlog.) When the drain is over, the remaining handlers are cancelled and
   /// their connections aborted. `serve` returns when the last handler has ended.

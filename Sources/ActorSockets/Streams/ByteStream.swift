@@ -60,6 +60,14 @@ public protocol ByteStream: ReactorActor {
   ///   does not exist yet or is closed; otherwise the kernel's error.
   func get<Value>(_ option: SocketOption<Value>) throws -> Value
 
+  /// Calls a closure with the descriptor of the connection's socket, on the reactor's thread.
+  ///
+  /// - Parameter body: Called with the descriptor, which is valid until the closure returns and must not be closed.
+  /// - Returns: The closure's result.
+  /// - Throws: ``SocketError``: `.notASocket` if this kind of connection has no socket, for example in memory; `.closed` if the socket
+  ///   does not exist yet or is closed; the error of the closure.
+  func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value
+
   /// Called by the queues when ``hasPeerFinished`` becomes true.
   // This is underscored because the requirements of a public protocol are public.
   nonisolated func _peerHasFinished()

@@ -29,12 +29,18 @@ extension TCPConnection {
   }
 
   /// On the reactor's thread only.
-  package nonisolated func lendDescriptor<Value>(_ body: (Int32) throws -> Value) throws -> Value {
+  package nonisolated func lendDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     let socket = try borrowSocket("withFileDescriptor")
     registration.isLent()
-    let result = Result { try body(socket.number) }
+    let value: Value
+    do {
+      value = try body(socket.number)
+    } catch {
+      try socket.refuseBlockingClose("withFileDescriptor")
+      throw error
+    }
     try socket.refuseBlockingClose("withFileDescriptor")
-    return try result.get()
+    return value
   }
 }
 
@@ -62,6 +68,20 @@ extension TCPListener {
   /// - Throws: ``SocketError``: `.closed` if the listener is closed; otherwise the kernel's error.
   public func get<Value>(_ option: SocketOption<Value>) throws -> Value {
     try listeningSockets("get \(option.name)", claimPlaceNow())[0].get(option)
+  }
+
+  /// Calls a closure with the descriptor of the listener's first socket, on the reactor's thread.
+  ///
+  /// *Ordering*: in the listener's isolation it takes effect at once, ahead of calls that wait in the queue.
+  ///
+  /// - Parameter body: Called with the descriptor, which is valid until the closure returns and must not be closed. A duplicate of it
+  ///   goes on listening after the listener is closed.
+  /// - Returns: The closure's result.
+  /// - Throws: ``SocketError``: `.closed` if the listener is closed; the error of the closure.
+  public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
+    let socket = try listeningSockets("withFileDescriptor", claimPlaceNow())[0]
+    sockets[0].isLent()
+    return try body(socket.number)
   }
 
   private func listeningSockets(_ operation: String, _ place: Place) throws -> [BorrowedDescriptor] {

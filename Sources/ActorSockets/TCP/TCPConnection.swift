@@ -14,7 +14,9 @@ internal import Synchronization
 /// an enqueued operation keep the connection alive.
 public actor TCPConnection: ByteStream {
   /// The settings of a connection.
-  public struct Configuration: StreamConfiguration {
+  public struct Configuration: StreamConfiguration, Configurable {
+    /// A name for logs: the first ``ByteStream/label`` of the connection.
+    public var label: String?
     /// How long connecting may take in total, including the look-up of the name and the attempts to all addresses. 30 seconds
     /// by default.
     public var connectTimeout: Duration = .seconds(30)
@@ -159,27 +161,6 @@ public actor TCPConnection: ByteStream {
     }
   }
 
-  /// Takes ownership of a connected stream socket. Closing the connection closes the socket.
-  ///
-  /// - Parameters:
-  ///   - fileDescriptor: The socket. Do not use or close it afterwards.
-  ///   - configuration: The settings.
-  ///   - reactor: The reactor that runs the connection.
-  /// - Returns: The connection.
-  /// - Throws: ``SocketError``: `.notASocket`, or `.invalidArgument` if the descriptor is closed, is not a stream socket, is
-  ///   not connected, or listens. The caller then still owns the descriptor. Its socket is unchanged, unless an option of the
-  ///   configuration could not be set.
-  public static func adopt(
-    fileDescriptor: Int32, configuration: Configuration = .init(), reactor: Reactor = .shared
-  ) throws -> TCPConnection {
-    try configuration.check("adopt")
-    let found = try AdoptableSocket(fileDescriptor, as: .connection)
-    if found.isTCP { try configuration.setOptions(of: BorrowedDescriptor(fileDescriptor)) }
-    return TCPConnection(
-      try found.take(), remote: found.address, isTCP: found.isTCP, isAdopted: true, configuration: configuration,
-      reactor: reactor)
-  }
-
   /// The socket was accepted or adopted, and its options are set.
   init(
     _ descriptor: consuming OwnedDescriptor, remote: SocketAddress?, isTCP: Bool, isAccepted: Bool = false,
@@ -187,6 +168,7 @@ public actor TCPConnection: ByteStream {
   ) {
     let local = try? descriptor.socket.localAddress()
     identity.withLock {
+      $0.label = configuration.label
       $0.localAddress = local?.unmapped
       // Before the header has arrived, the address of the client is not known.
       if proxyProtocol == nil { $0.remoteAddress = remote?.unmapped }
@@ -208,6 +190,7 @@ public actor TCPConnection: ByteStream {
   private init(
     connectingTo endpoint: Endpoint, _ configuration: Configuration, timeout: Timeout, reactor: Reactor
   ) {
+    identity.withLock { $0.label = configuration.label }
     registration = Registration(on: reactor)
     transport = SocketTransport(registration)
     transport.inbox = configuration.inbox
@@ -291,7 +274,7 @@ public actor TCPConnection: ByteStream {
   /// - Returns: The closure's result.
   /// - Throws: ``SocketError``: `.closed` if the connection has no descriptor; `.invalidArgument` if the closure set SO_LINGER to a time
   ///   above 0, which is turned off, because close(2) would block the reactor's thread; the error of the closure.
-  public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
+  public func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
     _ = claimPlaceNow()
     core.sendGatheredNow()
     return try lendDescriptor(body)

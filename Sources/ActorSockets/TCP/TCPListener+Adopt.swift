@@ -1,5 +1,5 @@
 public import EpollReactor
-internal import SocketSystem
+public import SocketSystem
 
 extension TCPListener {
   /// Takes ownership of a stream socket that already listens. Closing the listener closes the socket.
@@ -22,6 +22,20 @@ extension TCPListener {
     let found = try AdoptableSocket(fileDescriptor, as: .listener)
     try prepare(found, configuration)
     return adopted(found, configuration, reactor)
+  }
+
+  /// Takes over a stream socket that already listens: see ``adopt(fileDescriptor:configuration:reactor:)``.
+  ///
+  /// - Parameters:
+  ///   - descriptor: The socket. It is closed if this throws.
+  ///   - configuration: The settings.
+  ///   - reactor: The reactor that runs the listener and its connections.
+  /// - Returns: The listener.
+  /// - Throws: The errors of ``adopt(fileDescriptor:configuration:reactor:)``.
+  public static func adopt(
+    _ descriptor: consuming OwnedDescriptor, configuration: Configuration = .init(), reactor: Reactor = .shared
+  ) throws -> TCPListener {
+    try descriptor.handOver { try adopt(fileDescriptor: $0, configuration: configuration, reactor: reactor) }
   }
 
   /// If this throws, the caller still owns the socket.

@@ -14,7 +14,9 @@ public import SocketSystem
 /// reference closes the listener.
 public actor TCPListener: StreamListener {
   /// The settings of a listener.
-  public struct Configuration: Sendable {
+  public struct Configuration: Sendable, Configurable {
+    /// A name for logs.
+    public var label: String?
     /// The number of connections that may wait in the kernel to be accepted: listen(2). The kernel reduces it to
     /// `/proc/sys/net/core/somaxconn`.
     public var backlog: Int32 = 4096
@@ -53,6 +55,8 @@ public actor TCPListener: StreamListener {
   /// Removed once when the listener is closed, because afterwards another listener may use the path.
   private var unixSocket: UnixSocketFile?
   private let configuration: Configuration
+  /// The name for logs of its configuration.
+  public nonisolated var label: String? { configuration.label }
   package nonisolated var awaitsHeaders: Bool { configuration.proxyProtocol != nil }
   package nonisolated var sharesReactors: Bool { true }
   /// Not every stream socket over IP is TCP.

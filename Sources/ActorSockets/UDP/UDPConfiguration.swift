@@ -1,8 +1,8 @@
-internal import SocketSystem
+public import SocketSystem
 
 extension UDPEndpoint {
   /// The settings of an endpoint.
-  public struct Configuration: Sendable {
+  public struct Configuration: Sendable, Configurable {
     /// A name for logs.
     public var label: String?
     /// Which address family to use where both are possible, and which addresses of a name to prefer. Both by default.

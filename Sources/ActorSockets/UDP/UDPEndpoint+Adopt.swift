@@ -1,5 +1,5 @@
 public import EpollReactor
-internal import SocketSystem
+public import SocketSystem
 
 extension UDPEndpoint {
   /// Takes ownership of a datagram socket over IPv4, IPv6 or both, or of a unix datagram socket. Closing the endpoint closes the socket.
@@ -30,6 +30,20 @@ extension UDPEndpoint {
     let found = try AdoptableSocket(fileDescriptor, as: .datagrams)
     try prepare(found, configuration)
     return adopted(found, configuration, reactor)
+  }
+
+  /// Takes over a datagram socket: see ``adopt(fileDescriptor:configuration:reactor:)``.
+  ///
+  /// - Parameters:
+  ///   - descriptor: The socket. It is closed if this throws.
+  ///   - configuration: The settings.
+  ///   - reactor: The reactor that runs the endpoint.
+  /// - Returns: The endpoint.
+  /// - Throws: The errors of ``adopt(fileDescriptor:configuration:reactor:)``.
+  public static func adopt(
+    _ descriptor: consuming OwnedDescriptor, configuration: Configuration = .init(), reactor: Reactor = .shared
+  ) throws -> UDPEndpoint {
+    try descriptor.handOver { try adopt(fileDescriptor: $0, configuration: configuration, reactor: reactor) }
   }
 
   /// If this throws, the caller still owns the socket.

@@ -115,9 +115,8 @@ public struct Datagram: Sendable {
     set { change { $0.hopLimit = newValue } }
   }
 
-  /// When the kernel received the datagram, as the time since the start of 1970 (UTC) on the machine's clock. Received with
-  /// ``UDPEndpoint/Metadata/timestamp``.
-  public var timestamp: Duration? { box?.metadata.timestamp }
+  /// When the kernel received the datagram, on the machine's clock. Received with ``UDPEndpoint/Metadata/timestamp``.
+  public var timestamp: UnixTime? { box?.metadata.timestamp }
 
   /// The credentials of the sender on a unix socket: SCM_CREDENTIALS, unix(7). `nil` unless
   /// ``UDPEndpoint/Metadata/peerCredentials`` is requested.

@@ -44,7 +44,7 @@ enum CipherLists {
     }
     for (what, list) in [
       ("ciphers", configuration.ciphers.description), ("cipher suites", configuration.cipherSuites),
-      ("groups", configuration.groups),
+      ("groups", configuration.groups?.description),
     ] {
       guard let list else { continue }
       guard !list.isEmpty else { throw ConfigurationCheck.invalid("the list of \(what) is empty") }
@@ -59,7 +59,7 @@ enum CipherLists {
     where unsafe SSL_CTX_set_cipher_list(trial, name) != 1 {
       throw ConfigurationCheck.invalid("OpenSSL knows no cipher \(AddressError.quote(name)) of TLS 1.2")
     }
-    for name in configuration.groups?.split(separator: ":") ?? []
+    for name in configuration.groups?.description.split(separator: ":") ?? []
     where unsafe copenssl_SSL_CTX_set1_groups_list(trial, String(name)) != 1 {
       throw ConfigurationCheck.invalid("OpenSSL knows no group \(AddressError.quote(String(name)))")
     }

@@ -131,7 +131,7 @@ struct ContextSettings {
     if let list = configuration.cipherSuites, unsafe SSL_CTX_set_ciphersuites(pointer, list) != 1 {
       throw invalid("the cipher suites \(AddressError.quote(list)) cannot be used")
     }
-    if let list = configuration.groups, unsafe copenssl_SSL_CTX_set1_groups_list(pointer, list) != 1 {
+    if let list = configuration.groups?.description, unsafe copenssl_SSL_CTX_set1_groups_list(pointer, list) != 1 {
       throw invalid("the groups \(AddressError.quote(list)) have one that OpenSSL does not know")
     }
   }

@@ -103,7 +103,7 @@ extension SimulatedKernel {
     }
     if socket.isOn(.receivesTrafficClass(isIPv4: isIPv4)) { metadata.trafficClass = arrived.datagram.trafficClass }
     if socket.isOn(.receivesHopLimit(isIPv4: isIPv4)) { metadata.hopLimit = arrived.datagram.hopLimit }
-    if socket.isOn(.timestamp) { metadata.timestamp = .nanoseconds(arrived.time) }
+    if socket.isOn(.timestamp) { metadata.timestamp = UnixTime(durationSince1970: .nanoseconds(arrived.time)) }
     let datagram = ReceivedDatagram(
       bytes: arrived.datagram.bytes, address: socket.seen(arrived.source), metadata: metadata)
     return (0, datagram)

@@ -190,7 +190,9 @@ final class UnixDatagramSocket: UnixSocket {
     if error != 0 { return (-takeError(), nil) }
     guard let message = takeFirst() else { return (-Errno.wouldBlock, nil) }
     var metadata = DatagramMetadata()
-    if Int32(kernelBytes: options.value(.timestamp)) != 0 { metadata.timestamp = .nanoseconds(message.time) }
+    if Int32(kernelBytes: options.value(.timestamp)) != 0 {
+      metadata.timestamp = UnixTime(durationSince1970: .nanoseconds(message.time))
+    }
     if receivesCredentials { metadata.peerCredentials = message.credentials ?? .unknown }
     let rights = kernel.receive(message.takePassed(), atMost: most)
     return (

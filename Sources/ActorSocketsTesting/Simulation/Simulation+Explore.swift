@@ -1,4 +1,4 @@
-internal import SocketSystem
+public import SocketSystem
 
 extension Simulation {
   /// Runs a program once with each seed, and stops at the first that fails.
@@ -18,14 +18,14 @@ extension Simulation {
   ///   - seeds: The seeds, in this order.
   ///   - order: The order of tasks; random by default.
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
-  ///   - timeOfDay: The time of day at the beginning of each run, since 1970-01-01 00:00 UTC. By default, the next midnight (UTC); see
+  ///   - timeOfDay: The time of day at the beginning of each run. By default, the next midnight (UTC); see
   ///     ``Simulation/init(seed:order:timeLimit:timeOfDay:)``.
   ///   - body: The program. It gets its simulation.
   /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;
   ///   `CancellationError`; ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
   public static func explore(
     seeds: some Sequence<UInt64> & Sendable, order: Order = .random, timeLimit: Duration = .seconds(86_400),
-    timeOfDay: Duration? = nil, _ body: @escaping @Sendable (Simulation) async throws -> Void
+    timeOfDay: UnixTime? = nil, _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws {
     for seed in try chosenSeeds(seeds) {
       try Task.checkCancellation()

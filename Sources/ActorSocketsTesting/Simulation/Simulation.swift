@@ -5,7 +5,7 @@
 
 internal import ActorSockets
 internal import EpollReactor
-internal import SocketSystem
+public import SocketSystem
 
 /// A run of a program in virtual time, on one thread, in an order that a seed decides.
 ///
@@ -67,16 +67,16 @@ public final class Simulation: Sendable {
   ///   - seed: The seed, which decides the order of tasks if that is random.
   ///   - order: The order in which tasks run that are ready at the same time.
   ///   - timeLimit: The virtual time after which the simulation fails; a day by default.
-  ///   - timeOfDay: The time of day at the beginning, since 1970-01-01 00:00 UTC. By default, the next midnight (UTC): certificates
+  ///   - timeOfDay: The time of day at the beginning. By default, the next midnight (UTC): certificates
   ///     that were made today are valid then, and the same seed shows the same times for the rest of the day. If the program depends
   ///     on the date, pass a time, so that the same seed gives the same run on another day.
   public init(
-    seed: UInt64 = 0, order: Order = .fifo, timeLimit: Duration = .seconds(86_400), timeOfDay: Duration? = nil
+    seed: UInt64 = 0, order: Order = .fifo, timeLimit: Duration = .seconds(86_400), timeOfDay: UnixTime? = nil
   ) {
     self.seed = seed
     thread = VirtualThread(
       seed: seed, isRandom: order == .random, timeLimit: timeLimit.clampedNanoseconds,
-      timeOfDay: timeOfDay?.clampedNanoseconds ?? VirtualClock.nextMidnight)
+      timeOfDay: timeOfDay?.durationSince1970.clampedNanoseconds ?? VirtualClock.nextMidnight)
     thread.belongs(to: self)
   }
 

@@ -12,8 +12,7 @@ package struct DatagramMetadata: Sendable, Hashable {
   package var trafficClass: UInt8?
   /// The time to live (IPv4) or the hop limit (IPv6).
   package var hopLimit: UInt8?
-  /// Since 1970: clock_gettime(2) with CLOCK_REALTIME.
-  package var timestamp: Duration?
+  package var timestamp: UnixTime?
   /// Only of a datagram that came through a unix socket.
   package var peerCredentials: PeerCredentials?
 
@@ -33,7 +32,7 @@ extension DatagramMetadata {
     if has(CLINUX_HAS_TRAFFIC_CLASS) { trafficClass = kernel.traffic_class }
     if has(CLINUX_HAS_HOP_LIMIT) { hopLimit = kernel.hop_limit }
     if has(CLINUX_HAS_TIMESTAMP) {
-      timestamp = .seconds(kernel.seconds) + .nanoseconds(kernel.nanoseconds)
+      timestamp = UnixTime(durationSince1970: .seconds(kernel.seconds) + .nanoseconds(kernel.nanoseconds))
     }
     if has(CLINUX_HAS_CREDENTIALS) {
       peerCredentials = PeerCredentials(processID: kernel.process, userID: kernel.user, groupID: kernel.group)
@@ -86,8 +85,8 @@ extension DatagramMetadata {
     }
     if let timestamp {
       kernel.present |= UInt32(CLINUX_HAS_TIMESTAMP)
-      kernel.seconds = timestamp.components.seconds
-      kernel.nanoseconds = timestamp.components.attoseconds / 1_000_000_000
+      kernel.seconds = timestamp.durationSince1970.components.seconds
+      kernel.nanoseconds = timestamp.durationSince1970.components.attoseconds / 1_000_000_000
     }
     if let peerCredentials {
       kernel.present |= UInt32(CLINUX_HAS_CREDENTIALS)

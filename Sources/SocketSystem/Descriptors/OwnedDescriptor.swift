@@ -27,6 +27,13 @@ public struct OwnedDescriptor: ~Copyable, Sendable {
   /// Valid as long as this owner.
   package var socket: BorrowedDescriptor { BorrowedDescriptor(number) }
 
+  /// Gives up ownership to the closure. If the closure throws, it has not taken the descriptor, which is closed.
+  package consuming func handOver<Value>(to owner: (Int32) throws -> Value) throws -> Value {
+    let value = try owner(number)
+    _ = release()
+    return value
+  }
+
   /// Gives up ownership without closing. The caller must close the descriptor.
   ///
   /// - Returns: The number of the descriptor.

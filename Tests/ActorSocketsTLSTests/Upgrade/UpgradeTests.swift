@@ -34,6 +34,40 @@ import Testing
     await close(client, server)
   }
 
+  @Test func `An upgrade to an endpoint verifies the name in it`() async throws {
+    for (endpoint, isRight) in [(.host("server.test", port: 587), true), (.host("other.test", port: 587), false)]
+      as [(Endpoint, Bool)]
+    {
+      let pair = try await CarrierKind.tcp.pair()
+      let client = pair.client.startTLS(try Contexts.client(.v13), to: endpoint)
+      let server = pair.server.startTLS(try Contexts.server(.v13), as: .server)
+      if isRight {
+        try await client.handshake()
+        #expect(try await client.session.serverName == "server.test")
+      } else {
+        let error = await #expect(throws: TLSError.self) { try await client.handshake() }
+        #expect(error?.code == .nameMismatch)
+      }
+      await close(client, server)
+    }
+  }
+
+  @Test func `A client without a context verifies its server with the system's roots`() async throws {
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let context = try Contexts.server(.v13)
+    let serving = Task { try await listener.serve(tls: context, .init(onFailure: { _ in })) { _ in } }
+    let endpoint = Endpoint.address(listener.localAddresses[0])
+    let error = await #expect(throws: TLSError.self) {
+      _ = try await TLSConnection.connect(to: endpoint, serverName: "server.test")
+    }
+    let scopeError = await #expect(throws: TLSError.self) {
+      try await TLSConnection.withConnection(to: endpoint, serverName: "server.test") { _ in }
+    }
+    #expect(error?.code == .selfSigned && scopeError?.code == .selfSigned)
+    await listener.drain(within: .zero)
+    _ = try await serving.value
+  }
+
   @Test(arguments: CarrierKind.allCases)
   func `The plain face takes nothing any more, but tells, and closes both`(carrier: CarrierKind) async throws {
     for aborts in [false, true] {

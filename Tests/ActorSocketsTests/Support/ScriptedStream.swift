@@ -30,6 +30,9 @@ actor ScriptedStream: ByteStream, EventHandler {
   nonisolated func _peerHasFinished() {}
   func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {}
   func get<Value>(_ option: SocketOption<Value>) throws -> Value { throw SocketError(.notASocket, operation: "get") }
+  func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {
+    throw SocketError(.notASocket, operation: "withFileDescriptor")
+  }
   let _core: StreamCore
   let transport: ScriptedTransport
   private nonisolated let registration: Registration

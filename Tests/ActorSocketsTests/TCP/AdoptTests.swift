@@ -25,6 +25,31 @@ import Testing
     }
   }
 
+  @Test func `A descriptor that is owned is adopted, or closed if it is refused`() async throws {
+    let (near, peer) = try RawSocket.pair()
+    let connection = try TCPConnection.adopt(OwnedDescriptor(owning: near.release()))
+    try peer.send("hello\n")
+    #expect(try await connection.read(until: .lf) == Array("hello\n".utf8))
+    await connection.close()
+    let listener = try TCPListener.adopt(OwnedDescriptor(owning: RawSocket.listening().release()))
+    let client = try await TCPConnection.connect(to: .address(listener.localAddresses[0]))
+    _ = try await listener.accept()
+    await client.close()
+    await listener.close()
+    let endpoint = try UDPEndpoint.adopt(OwnedDescriptor.datagramSocket(family: SocketKind.ipv4))
+    await endpoint.close()
+
+    let ends = try pipeEnds()
+    await expectError(.notASocket) { _ = try TCPConnection.adopt(OwnedDescriptor(owning: dup(ends.writing))) }
+    await expectError(.notASocket) { _ = try TCPListener.adopt(OwnedDescriptor(owning: dup(ends.writing))) }
+    await expectError(.notASocket) { _ = try UDPEndpoint.adopt(OwnedDescriptor(owning: ends.writing)) }
+    // All writing ends are closed, so the pipe has ended.
+    var byte: UInt8 = 0
+    // SAFETY: the byte is valid for the call.
+    #expect(unsafe read(ends.reading, &byte, 1) == 0)
+    close(ends.reading)
+  }
+
   enum Unfit { case none, closed, pipe, file, datagram, sequence, netlink, listening, unconnected, connected }
 
   /// A descriptor that is no connection, no listener or no datagram socket.
