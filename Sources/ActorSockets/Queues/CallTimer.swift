@@ -9,7 +9,8 @@ internal import SocketSystem
 //
 // Invariants:
 // - At most one deadline is armed. Whoever finishes the call disarms it.
-// - A timeout starts once: at the call (a clock's time and `.within`), or when the call begins (`.after`).
+// - A timeout starts once: at the call (a clock's time and `.within`), when the call begins (`.after`), or when the first byte of a read
+//   has arrived (`.sinceFirstByte`).
 
 package class CallTimer {
   var deadline: DeadlineKey?
@@ -25,7 +26,7 @@ package class CallTimer {
   }
 
   func armAtCall(_ registration: Registration, _ tag: DeadlineTag) {
-    guard let timeout, timeout.start != .operation else { return }
+    guard let timeout, timeout.startsAtCall else { return }
     arm(registration, tag, at: timeout.end(startingAt: start))
   }
 
@@ -39,7 +40,12 @@ package class CallTimer {
   func timedOut(_ name: String, at now: Int64, peer: SocketAddress?, done: Int) -> SocketError {
     let time = timeout?.extend == nil ? timeout?.nanoseconds ?? 0 : now - start
     let detail =
-      timeout?.start == .clock ? "the deadline has passed" : "timed out after \(Duration.nanoseconds(time).brief)"
+      switch timeout?.start {
+      case .clock: "the deadline has passed"
+      case .firstByte where done > 0:
+        "the rest did not arrive within \(Duration.nanoseconds(time).brief) of the first byte"
+      default: "timed out after \(Duration.nanoseconds(time).brief)"
+      }
     return SocketError(.timedOut, operation: name, detail: detail, address: peer, bytesTransferred: done)
   }
 
@@ -52,13 +58,18 @@ package class CallTimer {
     if expiry != .max { arm(registration, tag, at: expiry) }
   }
 
-  /// Starts a timeout that starts when the call begins. Returns whether this timeout is zero.
+  /// Starts a timeout that starts when the call begins, or with the first byte. Returns whether this timeout is zero.
   func begin(_ registration: Registration, _ tag: DeadlineTag) -> Bool {
-    guard let timeout, timeout.start == .operation else { return false }
+    guard let timeout, !timeout.startsAtCall else { return false }
     start = registration.reactor.now
     if timeout.isImmediate { return true }
     arm(registration, tag, at: instant(start, plus: timeout.nanoseconds))
     return false
+  }
+
+  /// Starts a timeout that starts with the first byte, unless it has started. Returns whether this timeout is zero.
+  func firstByteArrived(_ registration: Registration, _ tag: DeadlineTag) -> Bool {
+    timeout?.start == .firstByte && expiry == .max && begin(registration, tag)
   }
 
   func extend(_ registration: Registration, _ tag: DeadlineTag, done: Int) -> Bool {

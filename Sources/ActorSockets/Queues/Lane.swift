@@ -8,7 +8,7 @@
 // - In one iteration of the loop a direction of a stream has one budget, and so have the receives of datagrams; sends of datagrams
 //   have one for each pump. A lane that has used its budget up asks for another one and waits until the others have run. Reads and
 //   writes that only fail use nothing of a budget.
-// - `isImmediate` and `hasProgress` are those of the first operation. Sends of datagrams use neither, because they need not be the first
+// - `isImmediate` and `notesProgress` are those of the first operation. Sends of datagrams use neither, because they need not be the first
 //   to be sent.
 
 protocol LaneQueue {
@@ -52,8 +52,8 @@ struct Lane<Queue: LaneQueue> {
   private(set) var isPumping = false
   /// The first operation has no time to wait: it takes only what can be done at once.
   var isImmediate = false
-  /// The caller of the first operation gets reports of its progress.
-  var hasProgress = false
+  /// The caller of the first operation gets reports of its progress, or its time starts with its first byte.
+  var notesProgress = false
   var queue = Queue()
 
   /// Returns whether the pump may run: not if it runs already. `tick` is the number of the loop's iteration.

@@ -71,7 +71,7 @@ extension StreamCore {
       if let refusal, !lifecycle.readsFindEnd { throw refusal.during("ask").thrown }
       try checkWritable()
       if isLimited { try checkBudget(for: question.count) }
-      if let timeout, timeout.start != .operation, timeout.end(startingAt: called) <= registration.reactor.now {
+      if let timeout, timeout.startsAtCall, timeout.end(startingAt: called) <= registration.reactor.now {
         throw SocketError(.timedOut, operation: "ask", detail: "not asked \(timeout.limit)")
       }
     } catch {

@@ -133,6 +133,8 @@ extension StreamCore {
 
   private func waitFurther(_ id: UInt64, seen: Int) {
     _ = reads.queue.endBorrow(id, consumed: 0, waitingForMoreThan: seen)
-    reads.queue.tag(of: id)?.armAgain(registration, DeadlineTag(.read, id))
+    guard let read = reads.queue.tag(of: id) else { return }
+    read.armAgain(registration, DeadlineTag(.read, id))
+    if seen > 0 { firstByteArrived(read, id) }
   }
 }

@@ -142,7 +142,7 @@ extension StreamCore {
   /// The first read has begun without a step of the queue. It has neither a timeout nor a progress handler.
   func hasBegunPlainly() {
     reads.isImmediate = false
-    reads.hasProgress = false
+    reads.notesProgress = false
   }
 
   /// Not inlined: see `beginRead`. The operation will be reused, so the caller must not use it any more.

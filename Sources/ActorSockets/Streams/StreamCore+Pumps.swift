@@ -105,7 +105,7 @@ extension StreamCore {
     case .bytes(let count):
       moved(received: count)
       reads.budget.use(bytes: count)
-      if reads.hasProgress { reportReadProgress() }
+      if reads.notesProgress { noteReadProgress() }
     case .wouldBlock:
       return false
     case .failed(let error):
@@ -177,7 +177,7 @@ extension StreamCore {
       writes.budget.use(bytes: count)
       writes.queue.sent(count)
       if lifecycle.hasTail { carryOut(lifecycle.tailMoved()) }
-      if writes.hasProgress { reportWriteProgress() }
+      if writes.notesProgress { reportWriteProgress() }
     case .wouldBlock:
       return false
     case .failed(let error):
@@ -206,8 +206,11 @@ extension StreamCore {
 
   // MARK: Progress
 
-  private func reportReadProgress() {
-    guard let first = reads.queue.first, case .exactly(let total, _) = first.kind else { return }
+  private func noteReadProgress() {
+    guard let first = reads.queue.first else { return }
+    // The line feed of the line before is not a byte of this read.
+    if !reads.queue.buffer.isEmpty { firstByteArrived(first.tag, first.id) }
+    guard case .exactly(let total, _) = first.kind else { return }
     first.tag.progress?(min(reads.queue.buffer.count, total), total)
   }
 

@@ -4,14 +4,14 @@ internal import EpollReactor
 
 extension StreamCore {
   func begin(read: Operation, _ id: UInt64) {
-    reads.hasProgress = read.progress != nil
-    reads.isImmediate = start(read, DeadlineTag(.read, id))
+    reads.notesProgress = read.progress != nil
+    reads.isImmediate = read.timeout.map { start(read, DeadlineTag(.read, id), $0) } ?? false
     // Bytes may be in the kernel although epoll has not reported them yet. Then the read is not idle, and its deadline not missed.
     if reads.queue.isDraining || read.isPastDeadline(registration) { transport.forceAttempt() }
   }
 
   func begin(write: Operation?, _ id: UInt64) {
-    writes.hasProgress = write?.progress != nil
+    writes.notesProgress = write?.progress != nil
     writes.isImmediate = write.map { start($0, DeadlineTag(.write, id)) } ?? false
   }
 
@@ -20,6 +20,22 @@ extension StreamCore {
     let isImmediate = operation.begin(registration, tag)
     if isImmediate { transport.forceAttempt() }
     return isImmediate
+  }
+
+  /// As of every operation, but the time may start with the first byte.
+  private func start(_ read: Operation, _ tag: DeadlineTag, _ timeout: Timeout) -> Bool {
+    if timeout.start == .firstByte {
+      reads.notesProgress = true
+      if reads.queue.buffer.isEmpty { return false }
+    }
+    return start(read, tag)
+  }
+
+  /// A byte for the first read has arrived.
+  func firstByteArrived(_ read: Operation, _ id: UInt64) {
+    if !read.firstByteArrived(registration, DeadlineTag(.read, id)) { return }
+    reads.isImmediate = true
+    transport.forceAttempt()
   }
 
   /// Times the first operation out if it must not wait. Returns whether it did; then the operations after it may begin.

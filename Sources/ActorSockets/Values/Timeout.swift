@@ -21,6 +21,8 @@ public struct Timeout: Sendable {
     case call
     /// The timeout is an instant.
     case clock
+    /// The first byte of a read; of other operations, their beginning.
+    case firstByte
   }
 
   let nanoseconds: Int64
@@ -60,6 +62,21 @@ public struct Timeout: Sendable {
   /// - Parameter duration: The time. Negative durations count as zero.
   /// - Returns: The timeout.
   public static func within(_ duration: Duration) -> Timeout { Timeout(duration, .call) }
+
+  /// Returns a timeout that starts when the first byte of what a read waits for has arrived.
+  ///
+  /// ```swift
+  /// for try await line in connection.lines(timeout: .sinceFirstByte(.seconds(10))) { … }
+  /// ```
+  ///
+  /// The peer may be silent between two lines or messages, but must send the rest of each in time. A byte that arrived before the read
+  /// began counts from the beginning of the read; over TLS, a byte arrives when its record is complete. After the timeout all bytes stay.
+  /// To limit the silence too, set ``TCPConnection/Liveness/idleTimeout``. Operations that are not reads of a stream treat it as
+  /// ``after(_:)``.
+  ///
+  /// - Parameter duration: The time. Negative durations count as zero: then the rest must have arrived with the first byte.
+  /// - Returns: The timeout.
+  public static func sinceFirstByte(_ duration: Duration) -> Timeout { Timeout(duration, .firstByte) }
 
   /// Returns a timeout that expires at an instant, so that several operations can share one deadline.
   ///
@@ -128,7 +145,15 @@ extension Timeout {
   var hasNoTime: Bool { start != .clock && nanoseconds == 0 }
 
   /// Whether an operation must not wait, once it has begun.
-  var isImmediate: Bool { start == .operation && nanoseconds == 0 }
+  var isImmediate: Bool { nanoseconds == 0 && !startsAtCall }
+
+  /// Whether its end is known at the call, before the operation begins.
+  var startsAtCall: Bool {
+    switch start {
+    case .call, .clock: true
+    case .operation, .firstByte: false
+    }
+  }
 
   /// The limit, for error messages: "within 30 s".
   package var limit: String {

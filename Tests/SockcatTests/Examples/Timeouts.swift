@@ -25,3 +25,10 @@ func lineThatHasArrived(on connection: some ByteStream) async throws -> String? 
     return nil
   }
 }
+
+/// Answers each line. A client may wait as long as it likes before a line, but must send it within ten seconds.
+func answerLines(on connection: some ByteStream) async throws {
+  for try await line in connection.lines(timeout: .sinceFirstByte(.seconds(10))) {
+    try await connection.write(utf8: "\(line)\n")
+  }
+}

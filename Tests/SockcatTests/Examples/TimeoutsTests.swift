@@ -33,6 +33,21 @@ import Testing
     }
   }
 
+  @Test func `A client may be silent before a line, but not within it`() async throws {
+    try await within("the second line times out") {
+      let time = ManualTime()
+      let (client, server) = InMemoryConnection.pair(reactor: time.reactor)
+      let serving = Task { try await answerLines(on: server) }
+      await time.advance(by: .seconds(3_600))
+      try await client.write(utf8: "hello\n")
+      #expect(try await client.read(until: .lf) == Array("hello\n".utf8))
+      try await client.write(utf8: "hel")
+      try await time.advance(by: .seconds(10), whenWaiting: 1)
+      let error = await #expect(throws: SocketError.self) { try await serving.value }
+      #expect(error?.code == .timedOut)
+    }
+  }
+
   @Test func `A line that is incomplete stays`() async throws {
     try await within("the line arrives") {
       let (client, server) = InMemoryConnection.pair()
