@@ -24,7 +24,7 @@ import Testing
     ("_ = try await connection.read(\"\\n\")", "'read' is unavailable: use lines"),
     ("var buffer: [UInt8] = []; _ = try await connection.read(&buffer)", "'read' is unavailable: use read(upTo:)"),
     ("_ = try await connection.readLine()", "'readLine()' is unavailable: use lines"),
-    ("_ = try await connection.readAll()", "'readAll()' is unavailable: use chunks"),
+    ("_ = try await connection.readAll()", "'readAll()' is unavailable: use readToEnd(maximumLength:)"),
     ("_ = try await connection.receive(1024)", "'receive' is unavailable: use read(upTo:)"),
     ("_ = try await connection.receive()", "'receive' is unavailable: use read(upTo:)"),
     ("for try await line in connection.split(\"\\n\") { print(line) }", "'split' is unavailable: use lines"),

@@ -164,8 +164,8 @@ extension SocketError {
   }
 
   @usableFromInline
-  static func tooLong(_ maximum: Int) -> SocketError {
+  static func tooLong(_ maximum: Int, _ what: String = "message") -> SocketError {
     SocketError(
-      .limitExceeded, operation: "read", detail: "no end of the message within the maximum of \(maximum) bytes")
+      .limitExceeded, operation: "read", detail: "no end of the \(what) within the maximum of \(maximum) bytes")
   }
 }

@@ -9,6 +9,8 @@ package enum ReadKind: Sendable {
   case until(Delimiter, maximumLength: Int, orEnd: Bool = false)
   /// A line of text, without its ending.
   case line(LineEnding, maximumLength: Int)
+  /// All bytes until the peer finishes.
+  case toEnd(maximumLength: Int)
   /// A message with a length prefix, without the prefix.
   case message(LengthPrefix, maximumLength: Int)
   case parse(ErasedParser)
@@ -55,8 +57,9 @@ extension ReadKind {
   var mayFindEnd: Bool {
     switch self {
     case .any, .peek, .line, .message, .parse, .borrow(moreThan: 0...): true
-    // The borrow of an upgrade ends only with the stream.
-    case .borrow: false
+    // The borrow of an upgrade ends only with the stream. A read to the end needs the peer's own end: one that a drain makes up would
+    // be taken for the end of the bytes.
+    case .borrow, .toEnd: false
     case .exactly(_, let orEnd), .until(_, _, let orEnd): orEnd
     case .batch(let kind): kind.mayFindEnd
     }
@@ -72,14 +75,14 @@ extension ReadKind {
   var canLookAhead: Bool {
     switch self {
     case .exactly, .until, .line, .message, .parse: true
-    case .any, .peek, .borrow, .batch: false
+    case .any, .peek, .toEnd, .borrow, .batch: false
     }
   }
 
   /// Whether the stream is between two messages when such a read has got no byte.
   var isFramed: Bool {
     switch self {
-    case .any, .peek, .borrow: false
+    case .any, .peek, .toEnd, .borrow: false
     case .exactly, .until, .line, .message, .parse, .batch: true
     }
   }
@@ -101,7 +104,7 @@ extension ReadKind {
       if maximum < (ending == .crlf ? 2 : 1) {
         throw .invalid("read", "the maximum of \(maximum) has no room for a line")
       }
-    case .message(_, let maximum):
+    case .message(_, let maximum), .toEnd(let maximum):
       if maximum < 0 { throw .invalid("read", "\(maximum) is not a maximum length") }
     case .parse(let parser):
       if parser.maximumLength < 1 {
@@ -109,7 +112,7 @@ extension ReadKind {
       }
     case .batch(let kind):
       switch kind {
-      case .any, .peek, .borrow, .batch: throw .invalid("read", "a batch is one of lines or messages")
+      case .any, .peek, .toEnd, .borrow, .batch: throw .invalid("read", "a batch is one of lines or messages")
       // A batch of empty messages would never end.
       case .exactly(0, _): throw .invalid("read", "a batch needs elements of at least one byte")
       case .exactly, .until, .line, .message, .parse: try kind.validate()

@@ -73,6 +73,15 @@ extension ReadRequest where Value == [UInt8] {
   public static func until(_ delimiter: Delimiter, maximumLength: Int = 65_536) -> Self {
     Self(.until(delimiter, maximumLength: maximumLength)) { $0.bytes ?? [] }
   }
+
+  /// Requests all bytes until the peer finishes. If it has finished already, the array is empty.
+  ///
+  /// - Parameter maximumLength: The largest number of bytes, at least 0. If more arrive, the read throws `.limitExceeded`, and the bytes
+  ///   stay.
+  /// - Returns: The request.
+  public static func toEnd(maximumLength: Int) -> Self {
+    Self(.toEnd(maximumLength: maximumLength)) { $0.bytes ?? [] }
+  }
 }
 
 extension ReadRequest where Value == String? {
@@ -101,10 +110,31 @@ extension ReadRequest where Value: FixedWidthInteger {
   ///   - endianness: The byte order.
   /// - Returns: The request.
   public static func integer(_ type: Value.Type, endianness: LengthPrefix.Endianness = .big) -> Self {
-    Self(.exactly(Value.bitWidth / 8)) { outcome in
-      let bytes = outcome.bytes ?? []
-      return (endianness == .big ? bytes : bytes.reversed()).reduce(0) { $0 << 8 | Value(truncatingIfNeeded: $1) }
-    }
+    Self(.exactly(Value.bitWidth / 8)) { Value(bytes: $0.bytes ?? [], endianness) }
+  }
+}
+
+extension ReadRequest {
+  /// Requests an integer with the width of its type; `nil` if the stream ends where the integer would begin.
+  ///
+  /// ```swift
+  /// while let kind = try await connection.read(.message(ofInteger: UInt16.self)) { … }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - type: The integer's type.
+  ///   - endianness: The byte order.
+  /// - Returns: The request.
+  public static func message<Integer: FixedWidthInteger>(
+    ofInteger type: Integer.Type, endianness: LengthPrefix.Endianness = .big
+  ) -> Self where Value == Integer? {
+    Self(.exactly(Integer.bitWidth / 8, orEnd: true)) { $0.bytes.map { Integer(bytes: $0, endianness) } }
+  }
+}
+
+extension FixedWidthInteger {
+  fileprivate init(bytes: [UInt8], _ endianness: LengthPrefix.Endianness) {
+    self = (endianness == .big ? bytes : bytes.reversed()).reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
   }
 }
 
@@ -168,23 +198,28 @@ extension ReadRequest {
   /// before it are returned first, and the next read throws. So no message is lost.
   ///
   /// - Parameter request: The kind of line or message: ``line(ending:maximumLength:)``, ``message(until:maximumLength:)``,
-  ///   ``message(ofLength:)``, ``message(lengthPrefix:maximumLength:)`` or ``parsing(_:maximumLength:)``. With any other kind the
-  ///   read throws `.invalidArgument`.
+  ///   ``message(ofLength:)``, ``message(ofInteger:endianness:)``, ``message(lengthPrefix:maximumLength:)`` or
+  ///   ``parsing(_:maximumLength:)``. With any other kind the read throws `.invalidArgument`.
   /// - Returns: The request.
   public static func batch<Element>(of request: ReadRequest<Element?>) -> Self where Value == [Element]? {
     Self(.batch(of: request.kind)) { outcome in
       // The invalid frame of a batch, and the end of the stream, are outcomes of a single read.
-      try outcome.elements() ?? request.convert(outcome).map { [$0] }
+      try outcome.elements(request) ?? request.convert(outcome).map { [$0] }
     }
   }
 }
 
 extension ReadOutcome {
-  /// `nil` if this is neither a batch nor what a sequence looks ahead at. The queue has already made the elements of this type, so the
-  /// cast checks only the array's type, not each element.
-  func elements<Element: Sendable>() -> [Element]? {
+  /// `nil` if this is neither a batch nor what a sequence looks ahead at. If the queue has made the elements of this type, the cast
+  /// checks only the array's type, not each element. It makes the bytes of integers, which the request converts.
+  func elements<Element: Sendable>(_ request: ReadRequest<Element?>) throws -> [Element]? {
     switch self {
-    case .messages(let messages): messages as Any as? [Element]
+    case .messages(let messages):
+      if let elements = messages as Any as? [Element] {
+        elements
+      } else {
+        try messages.compactMap { try request.convert(.bytes($0)) }
+      }
     case .lines(let lines): lines as Any as? [Element]
     case .parsed(let parsed): (parsed as? ParsedValue<[Element]>)?.value
     case .bytes, .endOfStream, .borrow: nil

@@ -91,6 +91,8 @@ struct ReadBuffer {
       if bytes.count > seen { return .done(.borrow) }
       // At the end of the stream the buffer is lent once more, so that its owner can report the end or the bytes that are left.
       return ending == nil ? .needs(1) : .done(.borrow)
+    case .toEnd(let maximum):
+      return rest(maximum)
     case .parse(let parser):
       return parse(parser, searched, isBatch: false)
     case .batch(.parse(let parser)):
@@ -106,6 +108,12 @@ struct ReadBuffer {
       case .none(let verdict): return verdict
       }
     }
+  }
+
+  private mutating func rest(_ maximum: Int) -> Verdict {
+    if bytes.count > maximum { return .failed(.tooLong(maximum, "stream")) }
+    if case .endOfStream? = ending { return .done(.bytes(takeAll())) }
+    return missing(1, orEnd: false)
   }
 
   private func parse(_ parser: ErasedParser, _ seen: Int, isBatch: Bool) -> Verdict {
@@ -187,7 +195,7 @@ extension ReadBuffer {
     switch kind {
     case .line: frames(kind, atMost: limit, ReadOutcome.lines) { $0.text($1) }
     case .exactly, .until, .message: frames(kind, atMost: limit, ReadOutcome.messages) { $0.bytes.copy($1) }
-    case .any, .peek, .borrow, .parse, .batch: nil
+    case .any, .peek, .toEnd, .borrow, .parse, .batch: nil
     }
   }
 
@@ -251,7 +259,7 @@ extension ReadBuffer {
       return anyLine(maximum, &searched)
     case .message(let prefix, let maximum):
       return message(prefix, maximum)
-    case .any, .peek, .borrow, .parse, .batch:
+    case .any, .peek, .toEnd, .borrow, .parse, .batch:
       return .none(.needs(1))
     }
   }

@@ -88,7 +88,24 @@ extension ByteStream {
     try await read(.until(delimiter, maximumLength: maximumLength), timeout: timeout)
   }
 
-  /// Reads an integer that has the width of its type.
+  /// Reads all bytes until the peer finishes.
+  ///
+  /// *Cancellation*, timeouts and `.limitExceeded` leave the bytes that had arrived for the next read, and so does an error that ends the
+  /// stream before the peer has finished, such as `.connectionReset`.
+  ///
+  /// *Ordering*: the read takes its place in the queue of reads.
+  ///
+  /// - Parameters:
+  ///   - maximumLength: The largest number of bytes, at least 0. If more arrive, the call throws `.limitExceeded`.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
+  /// - Returns: The bytes. If the peer has finished already, the array is empty.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public nonisolated func readToEnd(maximumLength: Int, timeout: Timeout? = nil) async throws -> [UInt8] {
+    try await read(.toEnd(maximumLength: maximumLength), timeout: timeout)
+  }
+
+  /// Reads an integer that has the width of its type. To get `nil` at the end of the stream, read
+  /// ``ReadRequest/message(ofInteger:endianness:)``.
   ///
   /// *Cancellation*, timeouts and *Ordering* are those of ``read(exactly:timeout:progress:)``.
   ///
@@ -231,6 +248,24 @@ extension ByteStream {
   ) async throws -> Int {
     guard let more = try await read(upTo: limit, timeout: timeout) else { return 0 }
     if bytes.isEmpty { bytes = more } else { bytes += more }
+    return more.count
+  }
+
+  /// Reads the bytes that have arrived and appends them to memory of the caller, at most as many as it has room for: see
+  /// ``read(upTo:timeout:)``.
+  ///
+  /// If the read fails, the memory does not change. *Cancellation*, timeouts and *Ordering* are those of that method.
+  ///
+  /// - Parameters:
+  ///   - output: The memory. If it has no room, the call throws `.invalidArgument`.
+  ///   - timeout: The longest time that the read may take; see ``Timeout`` for when it starts. `nil` means no limit.
+  /// - Returns: The number of bytes that were appended, or 0 at the end of the stream.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  @discardableResult
+  public nonisolated func read(into output: inout OutputSpan<UInt8>, timeout: Timeout? = nil) async throws -> Int {
+    // The bytes go through an array: the stream's isolation cannot write to memory that the caller has borrowed.
+    guard let more = try await read(upTo: output.freeCapacity, timeout: timeout) else { return 0 }
+    for byte in more { output.append(byte) }
     return more.count
   }
 

@@ -258,7 +258,7 @@ extension ByteStream {
   ) throws -> (element: Element?, ahead: ElementsAhead<Element>?) {
     let element = try request.convert(core.end(operation))
     guard element != nil, request.kind.canLookAhead, let (outcome, lookahead) = core.lookAhead(request.kind, executor),
-      let elements: [Element] = outcome.elements()
+      let elements = try outcome.elements(request)
     else { return (element, nil) }
     return (element, ElementsAhead(elements, lookahead))
   }

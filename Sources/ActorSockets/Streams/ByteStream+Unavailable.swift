@@ -24,7 +24,7 @@ extension ByteStream {
 
   @available(
     *, unavailable,
-    message: "use chunks in a for loop, and stop at a limit of your own, because a peer decides how much it sends"
+    message: "use readToEnd(maximumLength:) with a limit of your own, because a peer decides how much it sends"
   )
   public func readAll() async throws -> [UInt8] { [] }
 

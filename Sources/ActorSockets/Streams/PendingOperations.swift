@@ -22,6 +22,8 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
     case readLine
     /// Reading a message with a length prefix.
     case readMessage
+    /// Reading until the peer finishes.
+    case readToEnd
     /// Writing.
     case write
     /// The half-close.
@@ -99,6 +101,7 @@ extension ReadKind {
     case .until(_, let maximum, _): (.readUntil, "read through a delimiter, at most \(maximum) bytes", nil)
     case .line(_, let maximum): (.readLine, "read a line of at most \(maximum) bytes", nil)
     case .message(_, let maximum): (.readMessage, "read a message of at most \(maximum) bytes", nil)
+    case .toEnd(let maximum): (.readToEnd, "read to the end, at most \(maximum) bytes", nil)
     case .parse(let parser): (.readMessage, "parse a message of at most \(parser.maximumLength) bytes", nil)
     case .batch(let kind): (kind.told.kind, "read a batch, in which each would be: \(kind.told.summary)", nil)
     case .borrow(let seen): (.withBytes, seen == 0 ? "look at bytes" : "look at more than \(seen) bytes", nil)

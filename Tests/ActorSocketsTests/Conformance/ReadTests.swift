@@ -49,6 +49,25 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `A read into memory of the caller fills its room`(transport: Transport) async throws {
+    let pair = try await transport.pair(sent: "abcdef")
+    let memory = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 4)
+    defer { unsafe memory.deallocate() }
+    var output = unsafe OutputSpan(buffer: memory, initializedCount: 0)
+    while output.freeCapacity > 0 { #expect(try await pair.server.read(into: &output) > 0) }
+    await expectError(.invalidArgument) { try await pair.server.read(into: &output) }
+    let filled = unsafe output.finalize(for: memory)
+    let first = unsafe Array(memory)
+    #expect(filled == 4 && first == Array("abcd".utf8))
+    var second = unsafe OutputSpan(buffer: memory, initializedCount: 0)
+    #expect(try await pair.server.read(into: &second) == 2)
+    #expect(try await pair.server.read(into: &second) == 0)
+    let rest = unsafe second.finalize(for: memory)
+    let last = unsafe Array(memory)
+    #expect(rest == 2 && last == Array("efcd".utf8))
+  }
+
+  @Test(arguments: Transport.allCases)
   func `Integers are read in both orders of bytes`(transport: Transport) async throws {
     let pair = try await transport.pair()
     let server = pair.server

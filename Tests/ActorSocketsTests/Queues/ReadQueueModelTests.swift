@@ -154,6 +154,7 @@ private struct ReadPair {
     case 1: kind = .peek(upTo: 1 + pick(5))
     case 2, 3: kind = .borrow(moreThan: 0)
     case 4: kind = .exactly(pick(4), orEnd: pick(2) == 0)
+    case 5 where pick(3) == 0: kind = .toEnd(maximumLength: pick(30))
     default: break
     }
     var isEnqueued = pick(2) == 0

@@ -162,6 +162,7 @@ import Testing
     (.exactly(4), false, false),
     (.exactly(4, orEnd: true), true, true),
     (.until(.crlf, maximumLength: 10), false, false),
+    (.toEnd(maximumLength: 10), false, false),
     (.until(.crlf, maximumLength: 10, orEnd: true), true, true),
     (.line(.any, maximumLength: 10), true, true),
     (.line(.lf, maximumLength: 10), true, true),
@@ -324,7 +325,8 @@ import Testing
     .exactly(0, orEnd: true),
     .until(Delimiter([]), maximumLength: 10), .until("ab", maximumLength: 1), .until("a", maximumLength: 0),
     .until("a", maximumLength: -1), .line(.lf, maximumLength: 0), .line(.any, maximumLength: -5),
-    .line(.crlf, maximumLength: 1), .message(.uint8, maximumLength: -1),
+    .line(.crlf, maximumLength: 1), .message(.uint8, maximumLength: -1), .toEnd(maximumLength: -1),
+    .batch(of: .toEnd(maximumLength: 10)),
   ]
 
   @Test(arguments: invalid)
@@ -338,7 +340,7 @@ import Testing
     .any(upTo: 1), .any(upTo: .max), .peek(upTo: 1), .exactly(0), .exactly(.max), .until("ab", maximumLength: 2),
     .until("ab", maximumLength: .max), .line(.lf, maximumLength: 1), .line(.any, maximumLength: 1),
     .line(.crlf, maximumLength: 2), .message(.uint64(.big), maximumLength: .max),
-    .message(.uint8, maximumLength: 0),
+    .message(.uint8, maximumLength: 0), .toEnd(maximumLength: 0), .toEnd(maximumLength: .max),
     .borrow(moreThan: 0),
   ]
 

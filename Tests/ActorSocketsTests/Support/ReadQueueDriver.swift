@@ -228,6 +228,9 @@ struct NaiveOutcome {
       let total = prefix.width + Int(length)
       if bytes.count < total { return lacking(false) }
       return NaiveOutcome(result: .bytes(Array(bytes.prefix(total).dropFirst(prefix.width))), consumed: total)
+    case .toEnd(let maximum):
+      if bytes.count > maximum { return NaiveOutcome(result: .failed(.limitExceeded)) }
+      return ending == .clean ? first(bytes.count) : lacking(false)
     case .batch, .parse:
       preconditionFailure("a batch is compared with its parts, a parser with a built-in read")
     case .borrow(let seen):
