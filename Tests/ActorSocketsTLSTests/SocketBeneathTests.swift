@@ -70,8 +70,7 @@ import Testing
   @Test func `A listener lends the descriptor of its first socket`() async throws {
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     let address = listener.localAddresses[0]
-    let number = try await listener.withFileDescriptor { $0 }
-    #expect(try OwnedDescriptor(duplicating: number).socket.localAddress() == address)
+    #expect(try await listener.withFileDescriptor { try BorrowedDescriptor($0).localAddress() } == address)
     await listener.close()
     await expectError(.closed) { try await listener.withFileDescriptor { _ in } }
   }

@@ -69,9 +69,9 @@ extension UnixTime {
   }
 
   /// The date in UTC, in the Gregorian calendar. The month is 1 to 12, the day 1 to 31.
-  // The calculation uses years that begin in March, so that the leap day is the last day of a year, and eras of 400 years, each of which
-  // has 146,097 days (Hinnant, "chrono-compatible low-level date algorithms").
   public var date: (year: Int, month: Int, day: Int) {
+    // The calculation uses years that begin in March, so that the leap day is the last day of a year, and eras of 400 years, each of which
+    // has 146,097 days (Hinnant, "chrono-compatible low-level date algorithms").
     let shifted = (wholeSeconds - secondOfDay) / 86_400 + 719_468
     let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
     let dayOfEra = shifted - era * 146_097
