@@ -170,7 +170,7 @@ struct Listen {
       return try await within(limit, orFailWith: "no client connected within \((limit ?? .zero).inSeconds)") {
         try await listener.accept()
       }
-    } catch let error as SocketError where error.code == .closed {
+    } catch SocketError.Code.closed {
       return nil
     }
   }

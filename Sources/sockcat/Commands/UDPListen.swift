@@ -53,9 +53,9 @@ struct UDPListen {
       do {
         datagrams = try await endpoint.receive(
           upTo: min(left, Self.batch), timeout: options.idleTimeout.map { .within($0) })
-      } catch let error as SocketError where error.code == .closed {
+      } catch SocketError.Code.closed {
         return
-      } catch let error as SocketError where error.code == .timedOut {
+      } catch SocketError.Code.timedOut {
         throw Failure(.timeout, "nothing arrived for \((options.idleTimeout ?? .zero).inSeconds)")
       }
       try await output.write(datagrams.flatMap(\.line))

@@ -66,7 +66,7 @@ private struct DatagramSender {
     for _ in 0..<100 where emptyReceives < 2 {
       do {
         _ = try await endpoint.receive(timeout: .zero)
-      } catch let error as SocketError where error.code == .timedOut {
+      } catch SocketError.Code.timedOut {
         emptyReceives += 1
       }
     }
@@ -78,7 +78,7 @@ private struct DatagramSender {
       while true {
         try await output.write(try await endpoint.receive(upTo: UDPListen.batch).flatMap(\.line))
       }
-    } catch let error as SocketError where error.code == .closed {
+    } catch SocketError.Code.closed {
     }
   }
 

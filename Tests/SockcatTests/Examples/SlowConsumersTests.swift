@@ -75,7 +75,7 @@ extension ByteStream {
   ) async throws -> String? {
     do {
       return try await read(request, timeout: timeout)
-    } catch let error as SocketError where error.code == .timedOut {
+    } catch SocketError.Code.timedOut {
       return nil
     }
   }

@@ -49,7 +49,7 @@ struct RPCServer: Sendable {
           }
         }
         if connection.isDraining { try await send(RPCMessage(.goodbye(last: running.last)), to: connection) }
-      } catch let error as SocketError where error.code == .closed {
+      } catch SocketError.Code.closed {
         // An answer could not be sent. The group throws the reason.
       }
       if !connection.isDraining { group.cancelAll() }

@@ -79,14 +79,12 @@ actor Discovery {
         check = now + configuration.interfaceCheck
       }
       for action in state.due(at: now) { perform(action, on: endpoint) }
-      do {
-        let datagram = try await endpoint.receive(timeout: .until(min(check, state.next ?? check)))
-        guard !datagram.isTruncated, let sender = datagram.remoteAddress.flatMap({ IPAddress($0) }) else { continue }
-        let actions = state.receive(datagram.bytes, from: sender, on: datagram.interfaceIndex, at: .now)
-        for action in actions { perform(action, on: endpoint) }
-      } catch let error as SocketError where error.code == .timedOut {
-        // Something is due.
-      }
+      // Without a datagram, something is due.
+      guard let datagram = try await endpoint.receive(until: min(check, state.next ?? check)), !datagram.isTruncated,
+        let sender = datagram.remoteAddress.flatMap({ IPAddress($0) })
+      else { continue }
+      let actions = state.receive(datagram.bytes, from: sender, on: datagram.interfaceIndex, at: .now)
+      for action in actions { perform(action, on: endpoint) }
     }
   }
 
@@ -105,7 +103,7 @@ actor Discovery {
         do {
           try await endpoint.join(group, on: .index(index))
           memberships.insert(membership)
-        } catch let error as SocketError where error.code == .alreadyJoined {
+        } catch SocketError.Code.alreadyJoined {
           memberships.insert(membership)
         } catch {
           // The interface is gone again, or this machine has no IPv6.

@@ -46,7 +46,7 @@ struct FileServer: Sendable {
       // Two reads, because an idle client may wait for long, but a client that has begun a request may not. When the server stops, the
       // first one finds the end of the stream.
       guard try await connection.peek(upTo: 1, timeout: .after(limits.idle)) != nil else { return nil }
-    } catch let error as SocketError where error.code == .timedOut {
+    } catch SocketError.Code.timedOut {
       return nil
     }
     do {

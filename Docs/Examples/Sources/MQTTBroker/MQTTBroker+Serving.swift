@@ -25,7 +25,7 @@ extension MQTTBroker {
         try await handle(packet, from: client.clientID, on: connection)
       }
       await disconnect(client.clientID, from: connection, saidGoodbye: false)
-    } catch let error as SocketError where error.code == .closed {
+    } catch SocketError.Code.closed {
       // The client has a new connection, so the broker has ended this one.
     } catch {
       await disconnect(client.clientID, from: connection, saidGoodbye: false)

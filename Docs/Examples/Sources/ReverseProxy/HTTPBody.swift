@@ -97,7 +97,7 @@ extension ByteStream {
   private nonisolated func readLine(maximumLength limit: Int) async throws -> ArraySlice<UInt8> {
     do {
       return try await read(until: .crlf, maximumLength: limit).dropLast(2)
-    } catch let error as SocketError where error.code == .limitExceeded {
+    } catch SocketError.Code.limitExceeded {
       throw InvalidMessage()
     }
   }

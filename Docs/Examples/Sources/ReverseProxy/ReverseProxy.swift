@@ -94,7 +94,7 @@ struct ReverseProxy: Sendable {
     while true {
       do {
         return try await client.peek(upTo: 1, timeout: .until(min(end, .now + limits.grace))) != nil
-      } catch let error as SocketError where error.code == .timedOut {
+      } catch SocketError.Code.timedOut {
         if isStopping || .now >= end { return false }
         isStopping = client.isDraining && !isFirst
       }

@@ -91,7 +91,7 @@ struct ChatServer: Sendable {
       return .close(code)
     } catch let error as SocketError where error.code == .invalidMessage {
       return .close(error.underlyingError as? WebSocketCloseCode ?? .protocolError)
-    } catch let error as SocketError where error.code == .limitExceeded {
+    } catch SocketError.Code.limitExceeded {
       return .close(.messageTooBig)
     }
   }

@@ -154,7 +154,7 @@ import Testing
         let server = try RunningServer(on: .address(old.address))
         await server.gated.open()
         return server
-      } catch let error as SocketError where error.code == .addressInUse {
+      } catch SocketError.Code.addressInUse {
         await Task.yield()
       }
     }

@@ -167,7 +167,7 @@ struct RawPeer: Sendable {
   func waitForEnd() async throws {
     do {
       while try await connection.read() != nil {}
-    } catch let error as SocketError where error.code == .connectionReset {}
+    } catch SocketError.Code.connectionReset {}
     await connection.close()
   }
 }

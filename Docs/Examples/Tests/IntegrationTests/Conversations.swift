@@ -97,7 +97,7 @@ func beRefused(observedBy observer: any ReactorObserver, tries: Int = 1) async t
     await listener.close()
     do {
       _ = try await TCPConnection.connect(to: .address(address), configuration: configuration, reactor: reactor)
-    } catch let error as SocketError where error.code == .connectionRefused {
+    } catch SocketError.Code.connectionRefused {
       return
     }
     throw Overdue(description: "connecting to a port that no socket listens on did not fail")

@@ -24,7 +24,7 @@ import Testing
     var answer: [UInt8] = []
     do {
       while try await connection.read(into: &answer) > 0 {}
-    } catch let error as SocketError where error.code == .connectionReset {}
+    } catch SocketError.Code.connectionReset {}
     await connection.close()
     return answer
   }
