@@ -152,6 +152,7 @@ public actor TLSConnection: ByteStream {
     let transport = layer.value
     transport.setCarrier(core)
     transport.core?.options = core.options
+    transport.core?.options.bytesBeforeGrace = 0
     core.upgrade(to: transport)
   }
 }

@@ -62,6 +62,35 @@ import Testing
     #expect(try await serving.value.finished == 1)
   }
 
+  @Test(arguments: TLSVersion.both, [Duration.zero, .seconds(3)])
+  func `An upgrade that begins during the drain, after a plain line, has a grace of its own`(
+    version: TLSVersion, idleGrace: Duration
+  ) async throws {
+    let scene = try Scene(version)
+    let (isAsked, mayUpgrade) = (Gate(), Gate())
+    let drain = Drain.within(.seconds(100), idleConnectionGrace: idleGrace)
+    let serving = Task {
+      try await scene.listener.serve(.init(drain: drain)) { connection in
+        _ = try await connection.read(until: .lf)
+        isAsked.open()
+        await mayUpgrade.wait()
+        try await connection.startTLS(scene.context, as: .server).echoLines()
+      }
+    }
+    let client = try scene.client(version)
+    try client.socket.send("STARTTLS\n")
+    await isAsked.wait()
+    await scene.drain(serving)
+    mayUpgrade.open()
+    try await client.handshake()
+    await scene.time.advance(by: .milliseconds(4_999))
+    try client.send(Array("hello\n".utf8))
+    try await client.receiveToEnd()
+    #expect(client.engine.received == Array("hello\n".utf8) && client.engine.failure == nil)
+    client.socket.close()
+    #expect(try await serving.value.finished == 1)
+  }
+
   @Test(arguments: TLSVersion.both, [false, true])
   func `A handshake that is not completed holds a drain for no longer than its grace`(
     version: TLSVersion, hasBegun: Bool

@@ -33,7 +33,7 @@ public struct Drain: Hashable, Sendable {
   }
 
   /// How long the peer of a connection has for another byte before its reads are idle, in milliseconds. In 32 bits, because each
-  /// connection keeps one of them.
+  /// connection keeps them.
   package struct Grace: Hashable, Sendable {
     /// If no byte of it has arrived before.
     var new: UInt32

@@ -27,8 +27,7 @@ enum DrainGrace {
 }
 
 extension StreamCore {
-  /// `isShared`: the stream is a layer that waits to begin, and the stream beneath
-  /// ends its grace.
+  /// `isShared`: the stream is a layer that waits to begin, and the stream beneath ends its grace.
   package func beginDraining(_ idleReads: Drain.IdleReads, grace: Drain.Grace, isShared: Bool = false) {
     waiters?.draining.resumeAll(.success(()))
     // Nothing is read any more. The registration may already belong to what closes the descriptor.
@@ -36,11 +35,11 @@ extension StreamCore {
     options.idleReads = max(options.idleReads, idleReads)
     let isFirst = options.grace == .notDraining
     if isFirst {
-      options.graceMilliseconds = bytesReceived == 0 ? grace.new : grace.used
+      options.graceTimes = grace
       options.grace = isShared ? .running : .over
     }
     if let upgrade { upgrade.layer.beginDraining(options.idleReads, grace: grace, isShared: !upgrade.isCarrying) }
-    if isFirst, !isShared, carriedLayer == nil, options.graceMilliseconds > 0 || bytesReceived == 0 { startGrace() }
+    if isFirst, !isShared, carriedLayer == nil, bytesReceived == 0 || grace.used > 0 { startGrace() }
     if carriedLayer != nil || options.idleReads == .wait || state == .connecting { return }
     reads.queue.drain(all: options.idleReads == .endAll)
     // Bytes may be in the kernel although epoll has not reported them yet. The first read is not idle then.
@@ -55,7 +54,7 @@ extension StreamCore {
 
   /// A layer begins on this stream. If bytes have arrived here, or the time is over, the layer has a grace of its own.
   func passGrace(to layer: any StreamLayer) {
-    if options.grace == .notDraining || awaitsFirstByte { return }
+    if options.grace == .notDraining || awaitsFirstByte && bytesReceived == 0 { return }
     options.grace = .over
     layer.startGrace()
   }
@@ -63,8 +62,9 @@ extension StreamCore {
   package func startGrace() {
     options.grace = .running
     options.bytesBeforeGrace = bytesReceived
-    if options.graceMilliseconds == 0 { return graceIsOver() }
-    let end = instant(registration.reactor.now, plus: Int64(options.graceMilliseconds) * 1_000_000)
+    let milliseconds = bytesReceived == 0 ? options.graceTimes.new : options.graceTimes.used
+    if milliseconds == 0 { return graceIsOver() }
+    let end = instant(registration.reactor.now, plus: Int64(milliseconds) * 1_000_000)
     // If the stream has left its reactor by then, nothing happens.
     _ = registration.arm(at: end, tag: DeadlineTag(.grace))
   }
@@ -72,10 +72,8 @@ extension StreamCore {
   package func graceIsOver() {
     if options.grace != .running { return }
     options.grace = .over
-    // If bytes have arrived since for operations that the layer waits for, this stream serves something, and the layer begins later.
-    if let upgrade, upgrade.isCarrying || bytesReceived == options.bytesBeforeGrace {
-      return upgrade.layer.graceIsOver()
-    }
+    // If bytes have arrived for operations that the layer waits for, this stream serves something, and the layer begins later.
+    if let upgrade, upgrade.isCarrying || bytesReceived == 0 { return upgrade.layer.graceIsOver() }
     if state == .connecting {
       let error = SocketError(
         .timedOut, operation: transport.openingOperation, detail: "the server stops, and nothing was served yet")

@@ -21,10 +21,10 @@ public final class _StreamCore {
     package var buffersWrites = false
     var idleReads = Drain.IdleReads.wait
     var grace = DrainGrace.notDraining
-    /// In 32 bits, which fit beside the others.
-    var graceMilliseconds: UInt32 = 0
+    /// Those of the drain, also for a layer that begins later. In 32 bits, which fit beside the others.
+    var graceTimes = Drain.Grace(new: .zero, used: .zero)
     /// The bytes that had arrived when the grace began.
-    var bytesBeforeGrace = 0
+    package var bytesBeforeGrace = 0
     package init() {}
   }
 
