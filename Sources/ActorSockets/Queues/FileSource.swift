@@ -13,14 +13,7 @@ public final class FileSource: Sendable {
   /// - Throws: ``SocketError``: `.pathNotFound`, `.permissionDenied`, and other errors of open(2); `.invalidArgument` if it is not a
   ///   regular file, or if fstat(2) does not report the size of its contents, as for files in /proc and /sys.
   public convenience init(path: String) throws {
-    if path.utf8.contains(0) { throw SocketError.invalid("open", "a path has no NUL in it") }
-    let descriptor: OwnedDescriptor
-    do throws(SystemError) {
-      descriptor = try OwnedDescriptor.openForReading(path)
-    } catch {
-      throw SocketError(error, operation: "open \(AddressError.quote(path))")
-    }
-    try self.init(descriptor)
+    try self.init(opening(path, OwnedDescriptor.openForReading))
   }
 
   /// Takes ownership of an open file.
@@ -63,5 +56,17 @@ public final class FileSource: Sendable {
         "sendFile", "the bytes from \(range.lowerBound) to \(range.upperBound) of a file that has \(count)")
     }
     return range
+  }
+}
+
+/// Opens a file of the program, for a `FileSource` or a `FileSink`.
+func opening(_ path: String, _ open: (String) throws(SystemError) -> OwnedDescriptor) throws(SocketError)
+  -> OwnedDescriptor
+{
+  if path.utf8.contains(0) { throw .invalid("open", "a path has no NUL in it") }
+  do throws(SystemError) {
+    return try open(path)
+  } catch {
+    throw SocketError(error, operation: "open \(AddressError.quote(path))")
   }
 }

@@ -265,8 +265,7 @@ extension ByteStream {
   public nonisolated func read(into output: inout OutputSpan<UInt8>, timeout: Timeout? = nil) async throws -> Int {
     // The bytes go through an array: the stream's isolation cannot write to memory that the caller has borrowed.
     guard let more = try await read(upTo: output.freeCapacity, timeout: timeout) else { return 0 }
-    for byte in more { output.append(byte) }
-    return more.count
+    return output.append(more, in: more.indices)
   }
 
   /// Reads a number of bytes and appends them to an array: see ``read(exactly:timeout:progress:)``.

@@ -22,14 +22,10 @@ public final class FileSink: Sendable {
   /// - Throws: ``SocketError``: `.pathNotFound`, `.permissionDenied`, and other errors of open(2); `.invalidArgument` if it is not a
   ///   regular file.
   public convenience init(path: String, permissions: UInt16 = 0o644) throws {
-    if path.utf8.contains(0) { throw SocketError.invalid("open", "a path has no NUL in it") }
-    let descriptor: OwnedDescriptor
-    do throws(SystemError) {
-      descriptor = try OwnedDescriptor.openForWriting(path, permissions: permissions)
-    } catch {
-      throw SocketError(error, operation: "open \(AddressError.quote(path))")
-    }
-    try self.init(descriptor)
+    try self.init(
+      opening(path) { path throws(SystemError) in
+        try OwnedDescriptor.openForWriting(path, permissions: permissions)
+      })
   }
 
   /// Takes ownership of an open file.
