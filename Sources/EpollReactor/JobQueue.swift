@@ -51,6 +51,18 @@ package final class JobQueue: @unchecked Sendable {
     }
   }
 
+  /// Returns `false` if the reactor's thread may have ended, and takes nothing then. Any thread.
+  func pushUnlessStopped(_ item: consuming Item) -> Bool {
+    lock.lock()
+    if isStopped {
+      lock.unlock()
+      return false
+    }
+    items.append(item)
+    unlockAndWake()
+    return true
+  }
+
   /// Wakes the reactor if it sleeps although there is work. Any thread.
   func wake() {
     lock.lock()
@@ -70,6 +82,13 @@ package final class JobQueue: @unchecked Sendable {
     lock.lock()
     isStopped = true
     unlockAndWake()
+  }
+
+  /// Any thread.
+  var count: Int {
+    lock.lock()
+    defer { lock.unlock() }
+    return items.count
   }
 
   /// `batch` must be empty; its memory is reused.

@@ -26,6 +26,8 @@ package protocol LoopDriver: AnyObject, Sendable {
   func runOnWorkers(_ job: UnownedJob)
   var defaultReactor: Reactor? { get }
   var driverOfNewReactor: (any LoopDriver)? { get }
+  /// Whether both are of one simulated machine.
+  func isOfHost(of other: any LoopDriver) -> Bool
   /// Called once, before the other methods.
   func drives(_ loop: EventLoop)
 }

@@ -51,6 +51,7 @@ public final class Reactor: TaskExecutor {
     } catch {
       fatalError("the reactor cannot start: \(error)")
     }
+    ReactorList.add(loop, isShared: isShared)
   }
 
   /// Creates a reactor as `init()` does, but throws the error of epoll_create1(2), eventfd(2) or pthread_create(3). The thread runs in
@@ -59,6 +60,7 @@ public final class Reactor: TaskExecutor {
     isShared = false
     let driver = system == nil ? EventLoop.current?.host.driver?.driverOfNewReactor : nil
     loop = try Self.startLoop(on: driver.map { .driver($0) } ?? .thread(in: system.map { SystemHolder($0) }))
+    ReactorList.add(loop, isShared: false)
   }
 
   private static func startLoop(on host: LoopHost) throws(SystemError) -> EventLoop {
@@ -74,7 +76,10 @@ public final class Reactor: TaskExecutor {
     }
   }
 
-  deinit { loop.jobs.stop() }
+  deinit {
+    ReactorList.remove(loop)
+    loop.jobs.stop()
+  }
 
   /// Shuts down the reactor: aborts all its sockets. Their operations, and all later ones, throw `.reactorShutDown`. The thread
   /// continues to run for the tasks and actors that still use it.

@@ -69,6 +69,14 @@ final class MetricsRecorder: Sendable {
     observer.iterationTook(lag)
   }
 
+  /// The nanoseconds that the current job has run; `nil` while the loop waits.
+  var runningJob: Int64? {
+    let iteration = iterationStart.load(ordering: .relaxed)
+    if iteration == 0 { return nil }
+    // Between the two stores of `iterationBegan`, the start of the job is that of one before the loop waited.
+    return max(0, continuousNanoseconds() &- max(iteration, jobStart.load(ordering: .relaxed)))
+  }
+
   func polled() { polls.store(polls.load(ordering: .relaxed) &+ 1, ordering: .relaxed) }
 
   func read() -> Reactor.Metrics {
@@ -76,7 +84,7 @@ final class MetricsRecorder: Sendable {
     func underWay(_ start: Int64) -> Int64 { start == 0 ? 0 : max(0, now &- start) }
     let iteration = underWay(iterationStart.load(ordering: .relaxed))
     let batch = underWay(batchStart.load(ordering: .relaxed))
-    let job = iteration == 0 ? 0 : underWay(jobStart.load(ordering: .relaxed))
+    let job = runningJob ?? 0
     let lag = iteration == 0 && batch == 0 ? lastLag.load(ordering: .relaxed) : max(iteration, batch)
     return Reactor.Metrics(
       jobs: jobs.load(ordering: .relaxed), polls: polls.load(ordering: .relaxed), lag: .nanoseconds(lag),

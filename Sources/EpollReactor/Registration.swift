@@ -39,6 +39,8 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
   /// No other registration of the reactor has it. It is renewed when another actor takes over.
   var serial: UInt64 = 0
   private(set) var turns = 0
+  /// When it entered the table, on the reactor's clock: the begin of that iteration.
+  package private(set) var entered: Int64 = 0
 
   /// Changing the registration twice costs as much as two events.
   private static let mostArrivalsLeft = 4
@@ -67,6 +69,7 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
     }
     self.handler = handler
     slot = eventLoop.registrations.insert(self)
+    entered = tickTime
     isInTable.store(true, ordering: .releasing)
     guard let descriptor = storedDescriptor.take() else { return }
     do {
@@ -259,6 +262,10 @@ package final class Registration: ReactorExecutor, @unchecked Sendable {
 
   var handlerID: ObjectIdentifier? { handler.map { ObjectIdentifier($0) } }
   var waiting: String? { handler?.assumeIsolated { $0.waitingOperations } }
+
+  func shown<Shown>(by show: (Registration, any EventHandler) -> Shown?) -> Shown? {
+    handler.flatMap { show(self, $0) }
+  }
 
   func dispatchShutDown() {
     handler?.assumeIsolated { $0.reactorShutDown() }

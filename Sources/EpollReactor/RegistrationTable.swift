@@ -54,4 +54,11 @@ struct RegistrationTable {
   /// Each registration has at most one descriptor.
   var count: Int { slots.count - free.count }
   var all: [Registration] { slots.compactMap(\.registration) }
+
+  /// The registrations in at most `most` slots, and the slot after them; `nil` at the end.
+  func portion(from slot: Int, most: Int) -> ([Registration], next: Int?) {
+    let end = min(slots.count, slot + most)
+    if slot >= end { return ([], nil) }
+    return (slots[slot..<end].compactMap(\.registration), end < slots.count ? end : nil)
+  }
 }

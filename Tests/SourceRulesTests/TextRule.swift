@@ -37,6 +37,9 @@ extension Exceptions {
     TextAllowance(path: "Sources/sockcat/CommandLine/", reason: "the words of the program's own command line"),
     TextAllowance(path: "Sources/sockcat/Documentation/", reason: "the program's own texts"),
     TextAllowance(path: "Sources/sockcat/Demo/", reason: "the demo's own texts, which it sends to itself"),
+    TextAllowance(
+      path: "Sources/sockcat/Inspecting/", reason: "the library's names of members, and a filter for people"),
+    TextAllowance(path: "Sources/sockcat/Commands/Inspect.swift", reason: "the library's names of types of lines"),
     TextAllowance(path: "Sources/sockcat/Commands/Listen.swift", reason: "the library's names of operations"),
     TextAllowance(
       path: "Sources/sockcat/HTTP/HTTPRequest.swift", reason: "the methods are those of spans, which have bytes"),

@@ -80,6 +80,8 @@ struct PoolState<Connection> {
   var inUse: [UInt64: Held] = [:]
   private var ending = 0
   var waiting = FIFO<Waiting>()
+  /// The call that has waited for the longest time.
+  var oldestCall: UInt64? { [renewing.first, waiting.first].compactMap { $0?.id }.min() }
   var renewing = FIFO<Waiting>()
   var backoff: PoolBackoff
   var totals = ConnectionPoolMetrics()

@@ -23,7 +23,7 @@ struct Acknowledgements<Tag> {
   private static var longestPause: Int64 { 1_000_000_000 }
 
   var isEmpty: Bool { waiting.isEmpty }
-  var all: [Tag] { waiting.all.map(\.tag) }
+  func first(_ limit: Int) -> [Tag] { waiting.first(limit).map(\.tag) }
 
   mutating func add(_ id: UInt64, position: Int, _ tag: Tag) {
     assert(waiting.last.map { $0.position <= position } ?? true, "positions grow with the numbers")
@@ -55,6 +55,6 @@ struct Acknowledgements<Tag> {
 
   mutating func takeAll() -> [Tag] {
     defer { waiting = FIFO() }
-    return all
+    return waiting.all.map(\.tag)
   }
 }

@@ -30,6 +30,9 @@ package class CallTimer {
     arm(registration, tag, at: timeout.end(startingAt: start))
   }
 
+  /// `nil` if there is no timeout, or if its time has not started.
+  func timeLeft(at now: Int64) -> Duration? { expiry == .max ? nil : .nanoseconds(max(0, expiry - now)) }
+
   /// A call with no time at all is tried once.
   func isPastDeadline(_ registration: Registration) -> Bool {
     if expiry == .max || timeout?.hasNoTime == true { return false }

@@ -49,6 +49,9 @@ package enum DeadlineKind: UInt8, Sendable {
   case acquire
   /// An idle connection expires, a pause between two attempts to connect is over, or a drain is.
   case upkeep
+
+  /// A reactor has not answered an inspection in time. The question has a number.
+  case answer
 }
 
 extension DeadlineTag {

@@ -85,6 +85,17 @@ package struct FIFO<Element> {
     }
   }
 
+  /// The first elements that are wanted, at most `limit`. Later elements are not looked at.
+  func first(_ limit: Int, where isWanted: (Element) -> Bool = { _ in true }) -> [Element] {
+    var found: [Element] = []
+    var next = firstIndex
+    while let index = next, found.count < limit {
+      if isWanted(self[index]) { found.append(self[index]) }
+      next = self.index(after: index)
+    }
+    return found
+  }
+
   var all: [Element] { if let lone { [lone] } else { storage.compactMap(\.self) } }
 
   package mutating func popFirst() -> Element? {

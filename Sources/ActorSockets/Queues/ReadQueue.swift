@@ -122,6 +122,7 @@ struct ReadQueue<Tag> {
   var count: Int { entries.count }
   var first: Entry? { entries.first }
   var all: [Entry] { entries.all }
+  func first(_ limit: Int, where isWanted: (Entry) -> Bool) -> [Entry] { entries.first(limit, where: isWanted) }
   var refusal: SocketError? { if case .refusing(let error) = phase { error } else { nil } }
   @inline(__always)
   var isRefusing: Bool { if case .refusing = phase { true } else { false } }

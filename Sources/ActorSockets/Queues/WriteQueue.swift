@@ -104,6 +104,7 @@ struct WriteQueue<Tag> {
   var isUnderWay: Bool { refusal == nil && entries.first?.isBegun == true }
   var first: Entry? { entries.first }
   var all: [Entry] { entries.all }
+  func first(_ limit: Int, where isWanted: (Entry) -> Bool) -> [Entry] { entries.first(limit, where: isWanted) }
 
   // MARK: Events
 

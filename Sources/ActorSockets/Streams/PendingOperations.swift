@@ -38,6 +38,8 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
   public let summary: String
   /// The time since the call; `nil` for a write that was abandoned and whose remaining bytes are still being sent.
   public let age: Duration?
+  /// The time that is left until the operation times out; `nil` without a timeout, and before its time has started.
+  public let timeLeft: Duration?
   /// The number of bytes done. For a read, this includes bytes that have arrived and that it has not taken yet.
   public let bytesDone: Int
   /// The number of bytes of the whole operation, if it is known.
@@ -52,27 +54,32 @@ public struct PendingOperation: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension StreamCore {
-  var pendingOperations: [PendingOperation] {
+  var pendingOperations: [PendingOperation] { pendingOperations(atMost: .max) }
+
+  /// Returns the first operations of each queue.
+  func pendingOperations(atMost limit: Int) -> [PendingOperation] {
     let now = registration.reactor.now
     var hasArrived = reads.queue.buffer.count
-    let waitingReads = reads.queue.all.filter { !$0.tag.isUpgrade }.map { entry in
+    let waitingReads = reads.queue.first(limit) { !$0.tag.isUpgrade }.map { entry in
       let (kind, summary, total) = entry.kind.told
       // The bytes that have arrived are only for the first read.
       let done = min(hasArrived, total ?? .max)
       hasArrived = 0
       return PendingOperation(
-        kind: kind, summary: summary, age: age(of: entry.tag, now), bytesDone: done, bytesTotal: total)
+        kind: kind, summary: summary, age: age(of: entry.tag, now), timeLeft: entry.tag.timeLeft(at: now),
+        bytesDone: done, bytesTotal: total)
     }
     // Everything before these is sent, so they come first.
-    let flushes = (acknowledgementWait?.queue.all ?? []).map { flush in
+    let flushes = (acknowledgementWait?.queue.first(limit) ?? []).map { flush in
       PendingOperation(
-        kind: .flush, summary: Self.flushSummary, age: age(of: flush, now), bytesDone: 0, bytesTotal: nil)
+        kind: .flush, summary: Self.flushSummary, age: age(of: flush, now), timeLeft: flush.timeLeft(at: now),
+        bytesDone: 0, bytesTotal: nil)
     }
-    let waitingWrites = writes.queue.all.filter { $0.tag?.isUpgrade != true }.map { entry in
+    let waitingWrites = writes.queue.first(limit) { $0.tag?.isUpgrade != true }.map { entry in
       let (kind, summary) = entry.told
       return PendingOperation(
-        kind: kind, summary: summary, age: entry.tag.map { age(of: $0, now) }, bytesDone: entry.sent,
-        bytesTotal: entry.total)
+        kind: kind, summary: summary, age: entry.tag.map { age(of: $0, now) },
+        timeLeft: entry.tag?.timeLeft(at: now), bytesDone: entry.sent, bytesTotal: entry.total)
     }
     return waitingReads + flushes + waitingWrites
   }

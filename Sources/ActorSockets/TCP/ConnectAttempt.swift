@@ -37,6 +37,9 @@ final class ConnectAttempt {
 
   deinit { registration.disarmAnywhere(deadline, nextTry) }
 
+  /// `nil` without a limit.
+  func timeLeft(at now: Int64) -> Duration? { expiry == .max ? nil : .nanoseconds(max(0, expiry - now)) }
+
   func armDeadline() { deadline = registration.arm(at: expiry, tag: DeadlineTag(.connect)) }
 
   /// Asks the timeout's closure for more time, and arms the deadline for it. Returns whether the closure gave more.

@@ -60,10 +60,12 @@ public actor TCPListener: StreamListener {
   package nonisolated var awaitsHeaders: Bool { configuration.proxyProtocol != nil }
   package nonisolated var sharesReactors: Bool { true }
   /// Not every stream socket over IP is TCP.
-  private let isTCP: Bool
+  let isTCP: Bool
   private var policy: AcceptPolicy
   private var rotation: SocketRotation
   private var retry: DeadlineKey?
+  /// Descriptors or memory are short.
+  var waitsForRoom: Bool { retry != nil }
   package var waiters = Waiters<TCPConnection>()
   package var timers: [DeadlineTag: CallTimer] = [:]
   package private(set) var failure: SocketError?

@@ -128,6 +128,11 @@ extension UDPEndpoint {
   /// *Ordering*: in the endpoint's isolation it takes effect at once, ahead of calls that wait in the queue.
   public var metrics: Metrics {
     _ = claimPlaceNow()
+    return currentMetrics
+  }
+
+  /// Takes no place among the calls.
+  var currentMetrics: Metrics {
     receives.queue.reclaimLookahead()
     noteSentThroughGate()
     var metrics = Metrics()

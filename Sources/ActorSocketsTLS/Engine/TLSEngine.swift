@@ -96,6 +96,11 @@ internal import COpenSSL
   /// Valid once the handshake is complete.
   // SAFETY: `ssl` is this value's.
   var session: TLSSession { unsafe TLSSession(ssl: ssl, state) }
+  /// Costs far less than `session`. Valid once the handshake is complete.
+  // SAFETY: `ssl` is this value's.
+  var brief: (version: TLSVersion, serverName: String?) {
+    unsafe (TLSSession.version(of: ssl), TLSSession.serverName(of: ssl, state))
+  }
 
   func exportKeyingMaterial(_ label: String, _ context: [UInt8]?, count: Int) throws(TLSError) -> [UInt8] {
     // SAFETY: `ssl` is this value's.

@@ -5,12 +5,12 @@ extension TLSSession {
   /// Takes some time, so it is done on demand.
   init(ssl: OpaquePointer, _ state: TLSHandshakeState) {
     // SAFETY: the connection is the caller's, and what is read of it is copied or shared during the call.
-    version = TLSVersion(rawValue: UInt16(truncatingIfNeeded: unsafe SSL_version(ssl)))
+    version = unsafe Self.version(of: ssl)
     cipherSuite = unsafe Self.text(SSL_CIPHER_standard_name(SSL_get_current_cipher(ssl))) ?? ""
     let groupNumber = unsafe copenssl_SSL_get_negotiated_group(ssl)
     group = groupNumber > 0 ? unsafe Self.text(SSL_group_to_name(ssl, groupNumber)) : nil
     applicationProtocol = unsafe Self.applicationProtocol(ssl)
-    serverName = unsafe state.isServer ? ActorSocketsTLS.serverName(of: ssl) : state.serverName?.text
+    serverName = unsafe Self.serverName(of: ssl, state)
     peerCertificates = unsafe Self.peerCertificates(ssl, state)
     isResumed = unsafe SSL_session_reused(ssl) == 1
     // RFC 9266, section 2. The context is empty but present: TLS 1.2 distinguishes that from a missing one.
@@ -24,6 +24,16 @@ extension TLSSession {
       let error = VerificationFinding(result).error(serverName: state.serverName)
       verdict = result == X509_V_OK ? .trusted : .untrusted(error)
     }
+  }
+
+  // SAFETY: the connection is the caller's.
+  static func version(of ssl: OpaquePointer) -> TLSVersion {
+    TLSVersion(rawValue: UInt16(truncatingIfNeeded: unsafe SSL_version(ssl)))
+  }
+
+  // SAFETY: the connection is the caller's.
+  static func serverName(of ssl: OpaquePointer, _ state: TLSHandshakeState) -> String? {
+    unsafe state.isServer ? ActorSocketsTLS.serverName(of: ssl) : state.serverName?.text
   }
 
   private static func text(_ text: UnsafePointer<CChar>?) -> String? {

@@ -17,6 +17,11 @@ final class VirtualDriver: LoopDriver, @unchecked Sendable {
     self.owner = owner
   }
 
+  func isOfHost(of other: any LoopDriver) -> Bool {
+    guard let thread, let other = other as? VirtualDriver else { return false }
+    return other.thread === thread && other.owner == owner
+  }
+
   func drives(_ loop: EventLoop) { self.loop = loop }
 
   var now: Int64 {

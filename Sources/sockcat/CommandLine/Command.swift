@@ -8,6 +8,7 @@ enum Command: Equatable {
   case listen(ListenOptions)
   case udpListen(UDPListenOptions)
   case udpSend(UDPSendOptions)
+  case inspect(InspectOptions)
 }
 
 extension Command {
@@ -28,6 +29,7 @@ extension Command {
     case .operand("proxy"): self = try ProxyOptions.parse(&words).map(Self.listen) ?? .help
     case .operand("udp-listen"): self = try UDPListenOptions.parse(&words).map(Self.udpListen) ?? .help
     case .operand("udp-send"): self = try UDPSendOptions.parse(&words).map(Self.udpSend) ?? .help
+    case .operand("inspect"): self = try InspectOptions.parse(&words).map(Self.inspect) ?? .help
     case .operand(let text): throw .usage("\(text.debugDescription) is not a command; use \(Self.names)")
     case .option: throw .usage("\(first) is no option here")
     }

@@ -32,6 +32,7 @@ extension Command {
     case .listen(let options): try await Listen(options: options).run()
     case .udpListen(let options): try await UDPListen(options: options).run()
     case .udpSend(let options): try await UDPSend(options: options).run()
+    case .inspect(let options): try await Inspect(options: options).run()
     }
   }
 }

@@ -7,7 +7,7 @@ enum Manual {
 
   static let commands = [
     ConnectOptions.documentation, ListenOptions.documentation, ProxyOptions.documentation,
-    UDPListenOptions.documentation, UDPSendOptions.documentation,
+    UDPListenOptions.documentation, UDPSendOptions.documentation, InspectOptions.documentation,
   ]
 
   static let demo = "shows the library at work, on this machine"

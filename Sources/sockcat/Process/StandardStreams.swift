@@ -57,6 +57,8 @@ final class StandardOutput: Sendable {
 
   init() { thread = BlockingThread(name: "standard output") }
 
+  var isTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
+
   /// *Cancellation* only ends the wait; the bytes are written when there is room.
   func write(_ bytes: [UInt8]) async throws {
     try await thread.start { try writeAll(bytes, to: STDOUT_FILENO) }.value()

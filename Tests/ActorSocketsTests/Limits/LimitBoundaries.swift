@@ -7,7 +7,7 @@ import TestSupport
 /// How the numbers of the page with the limits are tried. Numbers that are defaults are those of the code: a boundary passes none.
 enum LimitBoundaries {
   static let all: [LimitBoundary] = [
-    messages, captures, connecting, liveness, pools, servers, proxies, datagrams, datagramCalls, reactor,
+    messages, captures, connecting, liveness, pools, servers, proxies, datagrams, datagramCalls, reactor, inspections,
   ].flatMap { $0 }
 
   private static let line = "bytes of a message, a line, or a read through a delimiter"

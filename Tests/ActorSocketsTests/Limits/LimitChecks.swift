@@ -14,6 +14,10 @@ enum LimitChecks {
   private static let workers = "EpollReactor/WorkerPool.swift"
 
   static let all: [LimitCheck] = [
+    LimitCheck("time that a reactor has to answer an inspection") { [.time(Inspection.patience)] },
+    LimitCheck("clients of an inspection at a time; time that each has for the whole report") {
+      [.number(Inspection.mostClients), .time(Inspection.clientTimeout)]
+    },
     LimitCheck("small writes are sent at once (TCP_NODELAY)") { [.isOn(connection.noDelay)] },
     LimitCheck("closing when the peer has finished and everything was read") {
       [.isOn(connection.closesOnEndOfStream)]

@@ -51,5 +51,11 @@ extension LimitBoundaries {
     .init(
       "jobs that a worker runs before it gives its thread back; time",
       "A worker also stops after a time that it measures; WorkerPoolTests and LimitBudgetTests see that others run."),
+    .init(
+      "time that a reactor has to answer an inspection",
+      "A simulated reactor cannot be blocked; InspectionTests blocks a real one, which is reported after a second."),
+    .init(
+      "clients of an inspection at a time; time that each has for the whole report",
+      "ServeLimits and the timeouts of writes have boundaries of their own."),
   ]
 }

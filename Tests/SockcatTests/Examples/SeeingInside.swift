@@ -45,3 +45,7 @@ final class OpenConnections: ReactorObserver {
 func observe() {
   Reactor.shared.observer = OpenConnections()
 }
+
+func inspect() {
+  Task { try await Inspection.serve(on: .unix(path: "/run/app/inspect.sock")) }
+}

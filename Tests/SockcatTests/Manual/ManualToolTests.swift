@@ -56,7 +56,7 @@ struct ManualToolTests {
   @Test(
     .needs(.bash),
     arguments: [
-      ("''", ["connect", "listen", "proxy", "udp-listen", "udp-send", "demo", "--help", "--version"]),
+      ("''", ["connect", "listen", "proxy", "udp-listen", "udp-send", "inspect", "demo", "--help", "--version"]),
       ("udp", ["udp-listen", "udp-send"]), ("connect --st", ["--starttls"]),
       ("connect --starttls ''", ["smtp", "imap", "postgres"]),
       ("connect a:1 --starttls i", ["imap"]), ("connect --starttls = p", ["postgres"]),
