@@ -84,7 +84,7 @@ extension TLSConnection {
     configuration: TCPConnection.Configuration = .init(), timeout: Timeout? = nil, reactor: Reactor = .shared
   ) async throws -> TLSConnection {
     let name = serverName ?? endpoint.serverName
-    let context = try context ?? TLSContext.standard.get()
+    let context = try context ?? TLSContext.standard
     let timeout = timeout ?? .within(configuration.connectTimeout)
     let started = reactor.now
     let plain = try await TCPConnection.connect(
