@@ -3,22 +3,26 @@ internal import SocketSystem
 
 // The time of a call: when its timeout starts, and when it expires.
 //
-//   called ──armAtCall──▶ waits ──begin──▶ runs ──(done)──▶ disarmed
-//                           │                │
-//                           └──── expires ───┴──▶ extend ──▶ more time, or timed out
+//   called ──armAtCall──▶ waits ──begin, firstByteArrived──▶ runs ──(done)──▶ disarmed
+//                         │ ▲                                │ │
+//                         │ └──────── bytesWereTaken ────────┘ │
+//                         └────────────── expires ─────────────┴──▶ extend ──▶ more time, or timed out
 //
 // Invariants:
 // - At most one deadline is armed. Whoever finishes the call disarms it.
 // - A timeout starts once: at the call (a clock's time and `.within`), when the call begins (`.after`), or when the first byte of a read
-//   has arrived (`.sinceFirstByte`).
+//   has arrived (`.sinceFirstByte`). If `takeBuffered` takes that byte away, the read has no byte any more, and its time starts with the
+//   next one.
 
 package class CallTimer {
   var deadline: DeadlineKey?
   let timeout: Timeout?
   /// The time of the call. `begin` replaces it if the timeout starts when the call begins.
   var start: Int64
-  /// When the timeout expires; `.max` while there is no deadline. A borrow that continues to wait keeps it.
-  private var expiry = Int64.max
+  /// When the timeout expires; `nil` until it has started. A borrow that continues to wait keeps it.
+  private var expiry: Int64?
+  /// Whether it has started with the first byte of a read that waited for it.
+  private var startedWithByte = false
 
   init(_ timeout: Timeout?, start: Int64) {
     self.timeout = timeout
@@ -35,7 +39,7 @@ package class CallTimer {
 
   /// A call with no time at all is tried once.
   func isPastDeadline(_ registration: Registration) -> Bool {
-    if expiry == .max || timeout?.hasNoTime == true { return false }
+    guard let expiry, timeout?.hasNoTime != true else { return false }
     return expiry <= registration.reactor.now
   }
 
@@ -45,7 +49,7 @@ package class CallTimer {
     let detail =
       switch timeout?.start {
       case .clock: "the deadline has passed"
-      case .firstByte where done > 0:
+      case .firstByte where startedWithByte:
         "the rest did not arrive within \(Duration.nanoseconds(time).brief) of the first byte"
       default: "timed out after \(Duration.nanoseconds(time).brief)"
       }
@@ -58,7 +62,7 @@ package class CallTimer {
   }
 
   func armAgain(_ registration: Registration, _ tag: DeadlineTag) {
-    if expiry != .max { arm(registration, tag, at: expiry) }
+    if let expiry { arm(registration, tag, at: expiry) }
   }
 
   /// Starts a timeout that starts when the call begins, or with the first byte. Returns whether this timeout is zero.
@@ -72,7 +76,17 @@ package class CallTimer {
 
   /// Starts a timeout that starts with the first byte, unless it has started. Returns whether this timeout is zero.
   func firstByteArrived(_ registration: Registration, _ tag: DeadlineTag) -> Bool {
-    timeout?.start == .firstByte && expiry == .max && begin(registration, tag)
+    guard timeout?.start == .firstByte, expiry == nil else { return false }
+    startedWithByte = true
+    return begin(registration, tag)
+  }
+
+  /// The bytes that a read had are taken away. Returns whether its time starts again with the next byte.
+  func bytesWereTaken(_ registration: Registration) -> Bool {
+    guard timeout?.start == .firstByte else { return false }
+    if let deadline = deadline.take() { registration.disarm(deadline) }
+    (expiry, startedWithByte) = (nil, false)
+    return true
   }
 
   func extend(_ registration: Registration, _ tag: DeadlineTag, done: Int) -> Bool {

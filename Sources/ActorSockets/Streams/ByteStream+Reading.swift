@@ -91,7 +91,8 @@ extension ByteStream {
   /// Reads all bytes until the peer finishes.
   ///
   /// *Cancellation*, timeouts and `.limitExceeded` leave the bytes that had arrived for the next read, and so does an error that ends the
-  /// stream before the peer has finished, such as `.connectionReset`.
+  /// stream before the peer has finished, such as `.connectionReset`. A drain does not end this read. But after a drain has ended an idle
+  /// read of the stream (see ``Drain/IdleReads``), nothing more is received, and this read throws `.endOfStream`.
   ///
   /// *Ordering*: the read takes its place in the queue of reads.
   ///
@@ -213,16 +214,15 @@ extension ByteStream {
   }
 
   /// Returns all bytes that arrived and that no read has taken, and removes them from the stream. Works after the stream is closed,
-  /// too. Within the closure of ``withBytes(upTo:timeout:_:)`` or a parser, it returns no bytes: they are lent to that code.
+  /// too. Within the closure of ``withBytes(upTo:timeout:_:)`` or a parser, it returns no bytes: they are lent to that code. A read that
+  /// waits has no byte afterwards, so its ``Timeout/sinceFirstByte(_:)`` starts again with the next one.
   ///
   /// *Ordering*: in the stream's isolation it takes effect at once, ahead of calls that wait in the queue.
   ///
   /// - Returns: The bytes, or an empty array.
   public func takeBuffered() -> [UInt8] {
     _ = claimPlaceNow()
-    let bytes = core.reads.queue.takeBuffered()
-    core.recheckQueues()
-    return bytes
+    return core.takeBuffered()
   }
 }
 

@@ -38,6 +38,14 @@ extension StreamCore {
     transport.forceAttempt()
   }
 
+  /// See `ByteStream.takeBuffered()`.
+  func takeBuffered() -> [UInt8] {
+    let bytes = reads.queue.takeBuffered()
+    if !bytes.isEmpty, reads.queue.first?.tag.bytesWereTaken(registration) == true { reads.isImmediate = false }
+    recheckQueues()
+    return bytes
+  }
+
   /// Times the first operation out if it must not wait. Returns whether it did; then the operations after it may begin.
   func expireImmediateRead() -> Bool { reads.takeImmediate().map(expireRead) != nil }
   func expireImmediateWrite() -> Bool { writes.takeImmediate().map(expireWrite) != nil }

@@ -71,6 +71,7 @@ public struct Timeout: Sendable {
   ///
   /// The peer may be silent between two lines or messages, but must send the rest of each in time. A byte that arrived before the read
   /// began counts from the beginning of the read; over TLS, a byte arrives when its record is complete. After the timeout all bytes stay.
+  /// If ``ByteStream/takeBuffered()`` takes the bytes away, the time starts again with the next one.
   /// To limit the silence too, set ``TCPConnection/Liveness/idleTimeout``. Operations that are not reads of a stream treat it as
   /// ``after(_:)``.
   ///

@@ -113,6 +113,73 @@ import Testing
     #expect(await client.state == .closed)
   }
 
+  @Test(.inRealTime, arguments: Transport.allCases, [false, true])
+  func `Bytes that are taken away take the time that they began with them`(
+    transport: Transport, hadBytes: Bool
+  ) async throws {
+    let (time, pair) = try await transport.timedPair()
+    let server = pair.server
+    if hadBytes {
+      try await pair.client.write([1, 2])
+      #expect(try await server.peek(upTo: 1) == [1])
+      try await server.hasBuffered(2)
+    }
+    let reading = Task.immediate { try await server.read(exactly: 3, timeout: .sinceFirstByte(.seconds(5))) }
+    try await server.hasQueued(reads: 1)
+    if !hadBytes { try await pair.client.write([1, 2]) }
+    try await server.hasBuffered(2)
+    #expect(await server.takeBuffered() == [1, 2])
+    await time.advance(by: .seconds(1_000))
+    #expect(await server.status.queuedReads == 1)
+    try await pair.client.write([3])
+    try await server.hasBuffered(1)
+    await time.advance(by: .seconds(5) - .nanoseconds(1))
+    #expect(await server.status.queuedReads == 1)
+    await time.advance(by: .nanoseconds(1))
+    let error = await expectError(.timedOut) { _ = try await reading.value }
+    #expect("\(error)".contains("of the first byte") && error.bytesTransferred == 1)
+  }
+
+  @Test(.inRealTime, arguments: Transport.allCases)
+  func `A time without an end is armed once, however many bytes arrive`(transport: Transport) async throws {
+    let (time, pair) = try await transport.timedPair()
+    let server = pair.server
+    let reading = Task.immediate {
+      try await server.read(exactly: 4, timeout: .sinceFirstByte(.seconds(Int64.max)))
+    }
+    try await server.hasQueued(reads: 1)
+    var counts: [Int] = []
+    for count in 1...3 {
+      try await pair.client.write([1])
+      try await server.hasBuffered(count)
+      counts.append(await time.waiting)
+    }
+    #expect(Set(counts).count == 1, "\(counts)")
+    try await pair.client.write([1])
+    #expect(try await reading.value.count == 4)
+    let rest = await time.waiting
+    #expect(rest == counts[0] - 1, "the finished read has left \(rest) of \(counts)")
+  }
+
+  @Test(.inRealTime, arguments: Transport.allCases)
+  func `A timeout says what its time counted from`(transport: Transport) async throws {
+    let (time, pair) = try await transport.timedPair { $0.isNarrow = true }
+    let timeout = Timeout.sinceFirstByte(.seconds(5))
+    let writing = Task.immediate { try await pair.client.write(pattern(tooMuch), timeout: timeout) }
+    try await pair.client.hasQueued(writes: 1)
+    try await pair.client.hasSentPart()
+    try await pair.server.write([1])
+    #expect(try await pair.client.peek(upTo: 1) == [1])
+    let reading = Task.immediate { try await pair.client.read(exactly: 2, timeout: timeout) }
+    try await pair.client.hasQueued(reads: 1)
+    await time.advance(by: .seconds(5))
+    let late = await expectError(.timedOut) { try await writing.value }
+    #expect(late.bytesTransferred > 0 && "\(late)".contains("timed out after 5 s"), "\(late)")
+    // Its byte was there before it began.
+    let short = await expectError(.timedOut) { _ = try await reading.value }
+    #expect(short.bytesTransferred == 1 && "\(short)".contains("timed out after 5 s"), "\(short)")
+  }
+
   @Test(.inRealTime, arguments: Transport.allCases)
   func `The line feed of the line before starts no time`(transport: Transport) async throws {
     let (time, pair) = try await transport.timedPair()
@@ -129,5 +196,17 @@ import Testing
     await time.advance(by: .seconds(100))
     try await pair.client.write(utf8: "b\n")
     #expect(try await next.value == "b")
+  }
+}
+
+extension ManualTime {
+  /// The number of deadlines that wait.
+  fileprivate var waiting: Int {
+    get async {
+      do { try await waitForDeadlines(.max, within: .milliseconds(1)) } catch {
+        return (error as? ManualTimeError)?.waiting ?? -1
+      }
+      return -1
+    }
   }
 }
