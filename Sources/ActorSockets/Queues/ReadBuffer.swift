@@ -8,8 +8,22 @@
 // - While the next line feed is to be dropped, the buffer is empty.
 
 enum StreamEnding {
+  /// The peer has finished.
   case endOfStream
+  /// A drain has ended the idle reads. A read between two messages finds an end, but the peer may have had more to send: a read whose
+  /// result would be complete only at the peer's end fails.
+  case drained
   case failed(SocketError)
+}
+
+extension SocketError {
+  /// The error of what needs the peer's own end, after a drain has ended the idle reads.
+  static func drained(_ operation: String, bytesTransferred: Int = 0) -> SocketError {
+    SocketError(
+      .endOfStream, operation: operation,
+      detail: "the server stops, and ended the idle reads; the peer has not finished",
+      bytesTransferred: bytesTransferred)
+  }
 }
 
 struct ReadBuffer {
@@ -269,11 +283,14 @@ extension ReadBuffer {
     switch ending {
     case nil: .needs(count)
     case .failed(let error): .failed(error.during("read"))
-    case .endOfStream:
-      endIsNoError && bytes.isEmpty
-        ? .done(.endOfStream)
-        : .failed(SocketError(.endOfStream, operation: "read", bytesTransferred: bytes.count))
+    case .endOfStream, .drained:
+      endIsNoError && bytes.isEmpty ? .done(.endOfStream) : .failed(incomplete)
     }
+  }
+
+  private var incomplete: SocketError {
+    if case .drained? = ending { return .drained("read", bytesTransferred: bytes.count) }
+    return SocketError(.endOfStream, operation: "read", bytesTransferred: bytes.count)
   }
 
   private func delimited(

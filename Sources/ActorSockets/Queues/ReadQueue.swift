@@ -321,14 +321,14 @@ extension ReadQueue {
   }
 
   /// Call it when there is nothing to receive. The first read is idle if it waits for the first byte of a line or message, and may
-  /// find the end instead. For this read and all later ones it is as if the peer had finished, so no read takes bytes that were meant
-  /// for an earlier one.
+  /// find the end instead. This read and all later ones of this kind find an end, so no read takes bytes that were meant for an earlier
+  /// one. Reads that need the peer's own end fail.
   mutating func endIfIdle() -> Bool {
     guard isDraining, firstRead == .waiting, buffer.isEmpty, ending == nil, let first = entries.first,
       first.kind.mayFindEnd
     else { return false }
     if case .draining = phase, !first.kind.isFramed { return false }
-    arrived.end(.endOfStream)
+    arrived.end(.drained)
     return true
   }
 }

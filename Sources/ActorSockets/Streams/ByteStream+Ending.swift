@@ -22,6 +22,13 @@ extension ByteStream {
     try await wait(for: waiter, in: \.peerFinished)
   }
 
+  /// Call it after a read that has returned `nil`, if that is to mean that the peer has sent all: throws if a drain has ended the idle
+  /// reads instead.
+  func checkEndIsOfPeer(_ operation: String, after count: Int = 0) throws {
+    _ = claimPlaceNow()
+    if case .drained? = core.reads.queue.ending { throw SocketError.drained(operation, bytesTransferred: count) }
+  }
+
   /// Closes the stream: waiting reads fail with `.closed`, waiting writes are sent, then the descriptor is closed.
   ///
   /// It returns when the descriptor is closed. Closing destroys nothing that was sent: over TCP, the stream discards input until

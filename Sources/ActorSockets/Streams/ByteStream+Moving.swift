@@ -25,7 +25,10 @@ extension ByteStream {
           consumed = min(limit, bytes.count)
           return consumed
         }
-        guard let dropped else { throw SocketError(.endOfStream, operation: "discard") }
+        guard let dropped else {
+          try await checkEndIsOfPeer("discard")
+          throw SocketError(.endOfStream, operation: "discard")
+        }
         left -= dropped
       }
     } catch var error as SocketError where [.endOfStream, .timedOut].contains(error.code) {

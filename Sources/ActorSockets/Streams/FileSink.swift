@@ -95,8 +95,9 @@ extension ByteStream {
   /// The file is written on a thread of Swift's pool. While the disk is slow, nothing is received, so the peer has to wait.
   ///
   /// *Errors*: ``SocketError/bytesTransferred`` of each error is the number of bytes that are in the file. If the stream ends before
-  /// `count` bytes have arrived, the call throws `.endOfStream`. If the file cannot be written, up to 256 KiB that were received for it
-  /// are lost, so end the connection then.
+  /// `count` bytes have arrived, the call throws `.endOfStream`. It throws the same, also without a `count`, if a drain has ended the idle
+  /// reads (see ``Drain/IdleReads``), because the peer may have had more to send. If the file cannot be written, up to 256 KiB that were
+  /// received for it are lost, so end the connection then.
   ///
   /// *Cancellation* and timeouts end the call; whatever has been received for the file is written to it before.
   ///
@@ -124,6 +125,7 @@ extension ByteStream {
       while received < count ?? .max {
         let limit = min(piece, (count ?? .max) - received)
         guard let bytes = try await read(upTo: limit, timeout: timeout) else {
+          try await checkEndIsOfPeer("receiveFile")
           if count == nil { break }
           throw SocketError(.endOfStream, operation: "receiveFile")
         }

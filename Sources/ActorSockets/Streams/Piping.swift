@@ -15,8 +15,9 @@
 /// At most one chunk is held in memory: nothing is read before the destination has taken the previous chunk. Neither stream is
 /// closed.
 ///
-/// *Errors* leave the destination without an end of stream, because otherwise its peer would take a part for the whole. Abort
-/// the destination, or write something else to it. The ``SocketError/operation`` of an error tells a failed read (`read`) from
+/// *Errors* leave the destination without an end of stream, because otherwise its peer would take a part for the whole. Abort the
+/// destination, or write something else to it. If a drain has ended the idle reads of the source (see ``Drain/IdleReads``), the call throws
+/// `.endOfStream`, because the peer may have had more to send. The ``SocketError/operation`` of an error tells a failed read (`read`) from
 /// a failed write (`write` or `finishWriting`).
 ///
 /// *Cancellation* throws `CancellationError` and loses nothing. The chunk that was read is in the destination's queue and is
@@ -75,7 +76,8 @@ public func pipe(
 /// ```
 ///
 /// Each direction is a ``pipe(from:to:)``. The end of one direction is passed on and does not affect the other. Neither stream
-/// is closed when both directions have ended.
+/// is closed when both directions have ended. An end of the idle reads that a drain makes is passed on, too, so that an answer under
+/// way still arrives; it happens only with ``Drain/IdleReads/endAll``.
 ///
 /// *Errors*: if one stream breaks, the bytes received from it before are passed on, and then both streams are aborted, so that
 /// the other peer sees a reset. If a stream ended because of its ``TCPConnection/Liveness/idleTimeout``, both are closed instead.
@@ -121,8 +123,8 @@ private func relay(
   _ first: some ByteStream, _ second: some ByteStream, _ limit: RateLimit?
 ) async throws -> (fromFirst: Int, fromSecond: Int) {
   let (counts, failure) = await withTaskGroup(of: (Bool, PipeOutcome).self) { group in
-    group.addTask { (true, await move(from: first, to: second, limit: limit)) }
-    group.addTask { (false, await move(from: second, to: first, limit: limit)) }
+    group.addTask { (true, await move(from: first, to: second, limit: limit, passesDrainOn: true)) }
+    group.addTask { (false, await move(from: second, to: first, limit: limit, passesDrainOn: true)) }
     var counts = (fromFirst: 0, fromSecond: 0)
     var failure: (any Error)?
     for await (isFirst, outcome) in group {
@@ -164,9 +166,10 @@ private enum PipeOutcome: Sendable {
   case destinationFailed(any Error)
 }
 
-/// Moves `total` bytes; with `nil`, all bytes, and then the end of the stream.
+/// Moves `total` bytes; with `nil`, all bytes, and then the end of the stream, which with `passesDrainOn` a drain may have made.
 private func move(
-  from source: some ByteStream, to destination: some ByteStream, exactly total: Int? = nil, limit: RateLimit? = nil
+  from source: some ByteStream, to destination: some ByteStream, exactly total: Int? = nil, limit: RateLimit? = nil,
+  passesDrainOn: Bool = false
 ) async -> PipeOutcome {
   await withTaskExecutorPreference(source.executor.reactor) {
     var moved = 0
@@ -184,6 +187,7 @@ private func move(
         if let room = try await pace?.room(after: moved, source) { most = min(most, room) }
         chunk = try await source.read(upTo: most, timeout: nil)
         pace?.moved(chunk?.count ?? 0)
+        if chunk == nil, !passesDrainOn { try await source.checkEndIsOfPeer("read", after: moved) }
         if chunk == nil, total != nil {
           throw SocketError(.endOfStream, operation: "read", bytesTransferred: moved)
         }

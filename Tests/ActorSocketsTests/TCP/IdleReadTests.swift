@@ -123,6 +123,75 @@ import Testing
   }
 
   @Test(arguments: ListenerKind.allCases)
+  func `What needs the end of the peer fails after an end that a drain has made`(kind: ListenerKind) async throws {
+    let codes = Notes<SocketError.Code>()
+    let moved = Notes<Int>()
+    let file = try TemporaryFile()
+    let server = try Self.serve(kind) { connection in
+      #expect(try await connection.read(.line()) == "part")
+      #expect(try await connection.read(.line()) == nil)
+      let other = try await Transport.inMemory.pair()
+      for number in 0..<6 {
+        do {
+          switch number {
+          case 0: _ = try await connection.readToEnd(maximumLength: 100)
+          case 1: try await connection.receiveFile(FileSink(path: file.path))
+          case 2: try await connection.receiveFile(FileSink(path: file.path), count: 1)
+          case 3: _ = try await pipe(from: connection, to: other.client)
+          case 4: try await connection.pipe(exactly: 1, to: other.client)
+          default: try await connection.discard(exactly: 1)
+          }
+        } catch let error as SocketError {
+          codes.add(error.code)
+          moved.add(error.bytesTransferred)
+          #expect("\(error)".contains("the server stops"), "\(number): \(error)")
+        }
+      }
+      // An end between two messages stays one.
+      #expect(try await connection.read() == nil)
+      for try await _ in connection.chunks { Issue.record("nothing more arrives") }
+      // Its peer must not take a part for the whole.
+      #expect(await other.server.hasSeenNoEnd)
+    }
+    let client = try await server.client()
+    try await client.send("part\n")
+    try await eventually("it is read") { await server.listener.hasServed(5) }
+    await server.beginDraining()
+    try await server.expectCleanEnd(of: client)
+    #expect(codes.all == Array(repeating: .endOfStream, count: 6) && moved.all == Array(repeating: 0, count: 6))
+  }
+
+  @Test(arguments: ListenerKind.allCases)
+  func `A file that is received is not complete because a drain ends idle reads`(kind: ListenerKind) async throws {
+    let file = try TemporaryFile()
+    let sink = try FileSink(path: file.path)
+    let failure = Notes<SocketError>()
+    let server = try Self.serve(kind, .endAll) { connection in
+      do { try await connection.receiveFile(sink) } catch let error as SocketError { failure.add(error) }
+    }
+    let client = try await server.client()
+    try await client.send("part")
+    try await eventually("it is in the file") { try sink.count == 4 }
+    await server.beginDraining()
+    try await server.expectCleanEnd(of: client)
+    #expect(failure.all.map(\.code) == [.endOfStream] && failure.all.map(\.bytesTransferred) == [4])
+  }
+
+  @Test(arguments: ListenerKind.allCases)
+  func `A relay passes an end on that a drain has made, and answers still arrive`(kind: ListenerKind) async throws {
+    let origin = try await Transport.inMemory.pair()
+    let server = try Self.serve(kind, .endAll) { try await relay(between: $0, and: origin.client) }
+    let client = try await server.client()
+    try await client.send("question")
+    #expect(try await origin.server.read(exactly: 8) == Array("question".utf8))
+    await server.beginDraining()
+    #expect(try await origin.server.read() == nil)
+    try await origin.server.write(utf8: "answer")
+    try await origin.server.finishWriting()
+    try await server.expectCleanEnd(of: client, after: "answer")
+  }
+
+  @Test(arguments: ListenerKind.allCases)
   func `Idle reads go on waiting if the drain says so`(kind: ListenerKind) async throws {
     let server = try Self.serve(kind, .wait)
     let client = try await server.client()
@@ -199,5 +268,27 @@ extension Served {
     var expected = ServeReport()
     (expected.accepted, expected.finished) = (1, 1)
     #expect(try await serving.value == expected)
+  }
+}
+
+extension ByteStream {
+  /// Asks once, without waiting.
+  fileprivate var hasSeenNoEnd: Bool {
+    get async {
+      do { return try await read(timeout: .zero) != nil } catch { return (error as? SocketError)?.code == .timedOut }
+    }
+  }
+}
+
+extension StreamListener {
+  /// Whether its connections have received this number of bytes, and reads wait for more.
+  fileprivate func hasServed(_ count: Int) -> Bool {
+    func check(_ connections: [any ByteStream]) -> Bool {
+      connections.allSatisfy {
+        $0.assumeIsolated { $0.core.bytesReceived == count && $0.core.reads.queue.count == 1 }
+      }
+    }
+    return (self as? TCPListener)?.assumeIsolated { check($0.server.active.valuesInOrder) }
+      ?? (self as? InMemoryListener)?.assumeIsolated { check($0.server.active.valuesInOrder) } ?? false
   }
 }
