@@ -131,7 +131,8 @@ public actor TLSConnection: ByteStream {
   public nonisolated var isIPv4: Bool { tcpConnection?.isIPv4 ?? false }
   /// Whether the connection uses IPv6.
   public nonisolated var isIPv6: Bool { tcpConnection?.isIPv6 ?? false }
-  /// Whether the listener that serves this connection stops. If so, finish the current work and accept no more.
+  /// Whether the listener that serves this connection is stopping: true from the beginning of a drain, or of its notice if it has one. If
+  /// so, finish the current work and accept no new work. During a notice, requests are still expected.
   public nonisolated var isDraining: Bool { carrier.isDraining }
 
   /// Whether the peer has finished writing, or the connection has ended: see `ByteStream.hasPeerFinished`.

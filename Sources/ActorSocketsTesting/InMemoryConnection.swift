@@ -67,8 +67,9 @@ public actor InMemoryConnection: ByteStream {
   public nonisolated var localAddress: SocketAddress? { identity.withLock { $0.localAddress } }
   /// The address that was given to the other end; see ``pair(configuration:addresses:reactor:)``.
   public nonisolated var remoteAddress: SocketAddress? { identity.withLock { $0.remoteAddress } }
-  /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work. Always
-  /// false for a connection that no ``InMemoryListener`` serves.
+  /// Whether the listener that serves this connection is stopping: true from the beginning of a drain, or of its notice if it has one. If
+  /// so, finish the current work and accept no new work. During a notice, requests are still expected. Always false for a connection that
+  /// no ``InMemoryListener`` serves.
   public nonisolated var isDraining: Bool { draining.load(ordering: .relaxed) }
   package nonisolated func markDraining() { draining.store(true, ordering: .relaxed) }
   /// Whether the peer has finished writing, or the connection has ended: see `ByteStream.hasPeerFinished`.

@@ -257,5 +257,8 @@ extension InMemoryListener: ServingListener {
     }
   }
 
-  package func reactorShutDown() { end(SocketError(.reactorShutDown, operation: "accept")) }
+  package func reactorShutDown() {
+    end(SocketError(.reactorShutDown, operation: "accept"))
+    serverMustStop()
+  }
 }

@@ -185,6 +185,32 @@ import Testing
     #expect(try await serving.value.finished == 1)
   }
 
+  @Test func `A call that waits for the drain returns when the notice begins, also over TLS`() async throws {
+    let scene = try Scene()
+    let served = Notes<TLSConnection>()
+    let serving = Task {
+      let drain = Drain.within(.seconds(100), notice: .seconds(10))
+      return try await scene.listener.serve(tls: scene.context, .init(drain: drain)) { connection in
+        #expect(try await connection.read(.line()) == "first")
+        served.add(connection)
+        try await connection.waitUntilDraining()
+        #expect(connection.isDraining)
+        try await connection.write(utf8: "bye")
+      }
+    }
+    let peer = try scene.client()
+    try await peer.handshake()
+    try peer.send(Array("first\n".utf8))
+    try await eventually("the handler waits") { await served.all.first?.waitsForDrain == true }
+    serving.cancel()
+    // The clock stands still, so the drain does not begin.
+    while !peer.engine.hasEnded { try await peer.receive() }
+    #expect(peer.engine.received == Array("bye".utf8))
+    peer.socket.close()
+    await scene.listener.drain(within: .seconds(100))
+    #expect(try await serving.value.finished == 1)
+  }
+
   @Test func `A connection whose handshake is not done when the drain begins gets its first message`() async throws {
     let scene = try Scene()
     let serving = Task {
@@ -208,4 +234,8 @@ import Testing
     peer.socket.close()
     #expect(try await serving.value.finished == 1)
   }
+}
+
+extension TLSConnection {
+  fileprivate var waitsForDrain: Bool { core.waiters?.draining.isEmpty == false }
 }

@@ -1,20 +1,27 @@
 // The phases of a server, whatever it serves: a pure state machine.
 //
-//                     drained, with a notice ▶ noticed ─ the notice is over, or drained without one ▶ draining
-//                                │
-//            started             │ drained               the time is over
-//    idle ────────────▶ serving ─┴──────▶ draining ─────────────────────────▶ over
-//     │ ▲                  └────────── drained, without time ───────────────▶ │
-//     │ │                                    │ all handlers have ended         │
-//     │ └────────────────────────────────────┴────────────── ended ────────────┘
+//            started              drained, with a notice
+//    idle ────────────▶ serving ───────────────────────────▶ noticed
+//     │ ▲                  │                                    │ the notice is over, nothing more can arrive,
+//     │ │                  │ drained                            │ or drained without a notice
+//     │ │                  ▼                                    │
+//     │ │               draining ◀──────────────────────────────┘
+//     │ │ ended            │ the time is over
+//     │ │ (from all four)  ▼
+//     │ └───────────────  over ◀── from `serving` and `noticed`, too: drained without time, or the reactor shuts down
 //     │ drained
 //     ▼
 //    drained early: the next `serve` returns at once
 //
 // Invariants:
-// - If several drains are requested, the earliest end applies, and of their `IdleReads` the one that ends most reads.
-// - During a notice the server serves as before. If several drains have one, the earliest end of a notice applies, with its drain.
-// - The backlog is what waited when the first drain began. It only shrinks.
+// - Each drain that is requested has an end: its notice and then its time after the request. If several are requested, before, during or
+//   after a notice, the earliest end applies, and of their `IdleReads` the one that ends most reads. So no later request puts the end
+//   off, and none takes back what an earlier one ends. (The graces are always those of the server's options.)
+// - The notice is over at the earliest end of a notice; a drain without one ends it at once. During a notice the server serves as before,
+//   and no idle read ends.
+// - If nothing more can arrive during a notice, it is over at once, because nothing is left to wait for. The handlers then have the
+//   shortest time that was requested, and never longer than without that event.
+// - The backlog is what waited when the drain began. It only shrinks.
 
 internal import EpollReactor
 
@@ -24,10 +31,35 @@ struct ServePhase<Backlog: Sendable>: Sendable {
     case idle
     case drainedEarly
     case serving
-    case noticed(Drain, end: Int64)
+    case noticed(Notice)
     case draining(Draining)
     /// The drain is over, which ended these idle reads.
     case over(Drain.IdleReads)
+  }
+
+  /// What the requested drains result in.
+  private struct Notice {
+    var idleReads: Drain.IdleReads
+    /// The shortest time for the handlers.
+    var time: Int64
+    /// When the drain begins.
+    var noticeEnd: Int64
+    /// When the drain is over. Not `noticeEnd` and `time`, because another drain may have the earliest end.
+    var end: Int64
+
+    init(_ drain: Drain, at now: Int64) {
+      idleReads = drain.idleReads
+      time = drain.nanoseconds
+      noticeEnd = instant(now, plus: drain.notice)
+      end = instant(noticeEnd, plus: drain.nanoseconds)
+    }
+
+    mutating func add(_ other: Notice) {
+      idleReads = max(idleReads, other.idleReads)
+      time = min(time, other.time)
+      noticeEnd = min(noticeEnd, other.noticeEnd)
+      end = min(end, other.end)
+    }
   }
 
   private struct Draining {
@@ -45,15 +77,16 @@ struct ServePhase<Backlog: Sendable>: Sendable {
     }
   }
 
-  /// The drain that begins when the notice is over; `nil` unless a notice is under way.
-  var noticed: Drain? {
-    if case .noticed(let drain, _) = phase { drain.withoutNotice } else { nil }
+  /// Whether a notice is under way: the drain begins when it is over.
+  var isNoticed: Bool {
+    if case .noticed = phase { true } else { false }
   }
 
   var isDrainedEarly: Bool {
     if case .drainedEarly = phase { true } else { false }
   }
 
+  /// Whether the drain has begun. It has not during a notice.
   var isDraining: Bool {
     switch phase {
     case .idle, .drainedEarly, .serving, .noticed: false
@@ -84,36 +117,61 @@ struct ServePhase<Backlog: Sendable>: Sendable {
     phase = .serving
   }
 
-  /// `waiting` is called when the first drain begins. Returns when the notice or the drain is over; `nil` if the drain is over now, or if
-  /// the server was not started.
+  /// `waiting` is called when the drain begins. Returns when the notice or the drain is over; `nil` if the drain is over now, or if the
+  /// server was not started.
   mutating func drained(_ drain: Drain, at now: Int64, waiting: () -> Backlog) -> Int64? {
-    let end = instant(now, plus: drain.nanoseconds)
+    var notice = Notice(drain, at: now)
     switch phase {
     case .idle: phase = .drainedEarly
     case .drainedEarly, .over: break
-    case .serving where drain.notice > 0, .noticed where drain.notice > 0: return notice(drain, at: now)
-    case .serving where end > now, .noticed where end > now:
-      phase = .draining(Draining(idleReads: drain.idleReads, end: end, backlog: waiting()))
-      return end
-    case .serving, .noticed: phase = .over(drain.idleReads)
+    case .serving: return enter(notice, at: now, waiting)
+    case .noticed(let earlier):
+      notice.add(earlier)
+      return enter(notice, at: now, waiting)
     case .draining(var draining):
       draining.idleReads = max(draining.idleReads, drain.idleReads)
-      draining.end = min(draining.end, end)
-      phase = draining.end > now ? .draining(draining) : .over(draining.idleReads)
-      if draining.end > now { return draining.end }
+      draining.end = min(draining.end, notice.end)
+      return enter(draining, at: now)
     }
     return nil
   }
 
-  private mutating func notice(_ drain: Drain, at now: Int64) -> Int64 {
-    let end = instant(now, plus: drain.notice)
-    if case .noticed(_, let earlier) = phase, earlier <= end { return earlier }
-    phase = .noticed(drain, end: end)
-    return end
+  /// The time of the notice is over, or nothing more can arrive: the drain begins. Has no effect unless a notice is under way. Returns as
+  /// `drained`.
+  mutating func noticeIsOver(at now: Int64, waiting: () -> Backlog) -> Int64? {
+    guard case .noticed(var notice) = phase else { return nil }
+    if notice.noticeEnd > now {
+      notice.noticeEnd = now
+      notice.end = min(notice.end, instant(now, plus: notice.time))
+    }
+    return enter(notice, at: now, waiting)
   }
 
+  private mutating func enter(_ notice: Notice, at now: Int64, _ waiting: () -> Backlog) -> Int64? {
+    if notice.noticeEnd > now {
+      phase = .noticed(notice)
+      return notice.noticeEnd
+    }
+    if notice.end > now {
+      return enter(Draining(idleReads: notice.idleReads, end: notice.end, backlog: waiting()), at: now)
+    }
+    phase = .over(notice.idleReads)
+    return nil
+  }
+
+  private mutating func enter(_ draining: Draining, at now: Int64) -> Int64? {
+    phase = draining.end > now ? .draining(draining) : .over(draining.idleReads)
+    return draining.end > now ? draining.end : nil
+  }
+
+  /// Also if the drain has not begun.
   mutating func drainIsOver() {
-    if isServing { phase = .over(idleReads ?? .wait) }
+    switch phase {
+    case .idle, .drainedEarly, .over: break
+    case .serving: phase = .over(.wait)
+    case .noticed(let notice): phase = .over(notice.idleReads)
+    case .draining(let draining): phase = .over(draining.idleReads)
+    }
   }
 
   /// Has no effect unless a drain is under way.

@@ -51,8 +51,8 @@ package struct Server<Connection> {
   package var isDraining: Bool { phase.isDraining }
   /// Which idle reads end; `nil` if the server does not drain.
   var idleReads: Drain.IdleReads? { phase.idleReads }
-  /// See `ServePhase.noticed`.
-  var noticed: Drain? { phase.noticed }
+  /// See `ServePhase.isNoticed`.
+  var isNoticed: Bool { phase.isNoticed }
   /// Whether a drain still has to accept connections that waited when it began.
   var hasBacklog: Bool { phase.backlog?.contains { $0 > 0 } ?? false }
 
@@ -69,10 +69,19 @@ package struct Server<Connection> {
     phase.drained(drain, at: now, waiting: waiting)
   }
 
+  /// See `ServePhase.noticeIsOver`.
+  mutating func noticeIsOver(at now: Int64, waiting: () -> [Int]) -> Int64? {
+    phase.noticeIsOver(at: now, waiting: waiting)
+  }
+
   mutating func drainIsOver() { phase.drainIsOver() }
 
-  /// The listener was closed, or broke, so nothing waits to be accepted any more.
-  mutating func listeningEnded() { phase.changeBacklog { $0 = [] } }
+  /// The listener was closed, or broke, so nothing waits to be accepted any more, and a notice is over. Then it returns when the drain is
+  /// over, as `drained` does.
+  mutating func listeningEnded(at now: Int64) -> Int64? {
+    phase.changeBacklog { $0 = [] }
+    return phase.noticeIsOver(at: now) { [] }
+  }
 
   mutating func ended() {
     assert(active.isEmpty, "a server ended with connections that are not counted")

@@ -89,6 +89,8 @@ extension ServingListener {
 
   private func nextToServe() async throws -> Connection? {
     while true {
+      // A server whose limit is full must learn of it, too.
+      if let failure, failure.code != .closed || !server.isDraining { throw failure }
       switch server.step() {
       case .stop:
         close()
@@ -113,7 +115,7 @@ extension ServingListener {
     let peer = awaitsHeaders ? nil : connection.remoteAddress
     if let idleReads = server.accepted(connection, connection.id, from: peer), let task = serveTask {
       connection.setDraining(idleReads, grace: task.options.drain.grace)
-    } else if server.noticed != nil {
+    } else if server.isNoticed {
       connection.markDraining()
     }
     return connection
@@ -221,15 +223,22 @@ extension ServingListener {
     group?.roomMayBe()
   }
 
-  /// From here on, or when the notice is over, only connections that already wait are accepted. Their peers consider them established,
-  /// and closing the listener would reset them.
   private func beginDrain(_ drain: Drain) {
-    let end = server.drained(drain, at: executor.reactor.now, waiting: waitingConnections)
+    drainChanged(server.drained(drain, at: executor.reactor.now, waiting: waitingConnections))
+  }
+
+  private func endNotice() {
+    drainChanged(server.noticeIsOver(at: executor.reactor.now, waiting: waitingConnections))
+  }
+
+  /// From here on, or when the notice is over, only connections that already wait are accepted. Their peers consider them established,
+  /// and closing the listener would reset them. `end` is when the notice or the drain is over.
+  private func drainChanged(_ end: Int64?) {
     guard let options = serveTask?.options else { return close() }
-    if let noticed = server.noticed {
-      for connection in server.active.valuesInOrder { connection.markDraining() }
-      // The reactor takes no deadline if it shuts down.
-      if serveTask?.stop.arm(at: end, registration) != true { beginDrain(noticed) }
+    if server.isNoticed {
+      for connection in server.active.valuesInOrder { connection.drainIsNoticed() }
+      // A registration that has left takes no deadline.
+      if serveTask?.stop.arm(at: end, registration) != true { endNotice() }
       return
     }
     for connection in server.active.valuesInOrder {
@@ -243,14 +252,21 @@ extension ServingListener {
 
   package func drainDeadlineReached() {
     serveTask?.stop.deadlineReached()
-    if let noticed = server.noticed { return beginDrain(noticed) }
+    if server.isNoticed { return endNotice() }
     server.drainIsOver()
     close()
     wakeServer()
   }
 
   package func listeningEnded() {
-    server.listeningEnded()
+    let isNoticed = server.isNoticed
+    let end = server.listeningEnded(at: executor.reactor.now)
+    if isNoticed { drainChanged(end) } else { wakeServer() }
+  }
+
+  /// The reactor shuts down, so no deadline is reached any more.
+  package func serverMustStop() {
+    server.drainIsOver()
     wakeServer()
   }
 }

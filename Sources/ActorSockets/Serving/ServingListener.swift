@@ -92,6 +92,11 @@ extension ServedConnection {
   /// Only sockets wait for their peers.
   package func endLinger(by end: Int64) {}
 
+  nonisolated func drainIsNoticed() {
+    markDraining()
+    submit { $0.core.drainIsNoticed() }
+  }
+
   nonisolated func setDraining(_ idleReads: Drain.IdleReads, grace: Drain.Grace) {
     markDraining()
     submit { $0.core.beginDraining(idleReads, grace: grace) }

@@ -38,7 +38,7 @@ public protocol StreamListener: ReactorActor {
   func accept(timeout: Timeout?) async throws -> Connection
 
   /// Stops serving: accepts only the connections that already wait, and gives the handlers this long to end. Then
-  /// ``serve(_:handler:)``, which describes the drain, returns.
+  /// ``serve(_:handler:)``, which describes the drain, returns. The drain has no notice, and ends that of an earlier one.
   ///
   /// If the listener is drained before it is served, it is closed, and `serve` returns at once.
   ///
@@ -46,7 +46,8 @@ public protocol StreamListener: ReactorActor {
   /// ahead of calls that wait in the queue.
   ///
   /// - Parameters:
-  ///   - duration: How long the handlers may continue. If several drains are requested, the earliest end counts.
+  ///   - duration: How long the handlers may continue. If several drains are requested, the earliest end counts: that of a drain with a
+  ///     notice is the end of its time after its notice.
   ///   - idleReads: Which idle reads end; `nil` for what ``ServeOptions/drain`` says. If several drains are requested, the one that ends
   ///     most reads counts.
   func drain(within duration: Duration, idleReads: Drain.IdleReads?)
@@ -89,20 +90,21 @@ extension StreamListener {
   /// reactor was shut down.
   ///
   /// *Signals*: while the server runs, the signals of ``ServeOptions/stopSignals`` have no other effect. They are counted together.
-  /// The first one that arrives begins the drain. The second one ends the drain at once, as ``Drain/immediately`` does, and
+  /// The first one that arrives begins the drain, or its notice. The second one ends the drain at once, as ``Drain/immediately`` does, and
   /// restores the previous handling of the signals. So a third one has the effect that it had before `serve`: by default it ends
   /// the process, even if handlers do not react to cancellation. In the first process of a container, where the kernel ignores such
   /// signals, the library ends the process with the status 128 + the number of the signal. The previous handling is also restored
   /// when `serve` returns. Several servers may name the same signal: all of them stop, and the handling is restored after the last
   /// of them.
   ///
-  /// *Cancellation* begins the drain. ``ByteStream/isDraining`` becomes true, and the handlers continue, shielded from the
-  /// cancellation. If no byte has arrived from a peer, it has 5 seconds to send the first one: see
-  /// ``Drain/within(_:idleReads:newConnectionGrace:idleConnectionGrace:notice:)``. Connections that wait in the kernel when the drain begins
-  /// are also served, as room becomes available. When all of them are accepted or the drain is over, the listener is closed, which resets the connections that
-  /// arrived during the drain. (For a unix socket the kernel does not report how many connections wait. So connections that arrive
-  /// during the drain are also served, up to the length of the backlog.) When the drain is over, the remaining handlers are cancelled and
-  /// their connections aborted. `serve` returns when the last handler has ended.
+  /// *Cancellation* begins the drain. ``ByteStream/isDraining`` becomes true, and the handlers continue, shielded from the cancellation. If
+  /// ``ServeOptions/drain`` has a notice, the server accepts and serves as before until the notice is over, or the listener is closed, and
+  /// the rest happens then. If no byte has arrived from a peer, it has 5 seconds to send the first one: see
+  /// ``Drain/within(_:idleReads:newConnectionGrace:idleConnectionGrace:notice:)``. Connections that wait in the kernel when the drain
+  /// begins are also served, as room becomes available. When all of them are accepted or the drain is over, the listener is closed, which
+  /// resets the connections that arrived during the drain. (For a unix socket the kernel does not report how many connections wait. So
+  /// connections that arrive during the drain are also served, up to the length of the backlog.) When the drain is over, the remaining
+  /// handlers are cancelled and their connections aborted. `serve` returns when the last handler has ended.
   ///
   /// *Ordering*: it takes its place among the listener's calls in the order in which they were made.
   ///
@@ -112,7 +114,7 @@ extension StreamListener {
   /// - Returns: The numbers of connections that were accepted and refused, and how the accepted ones ended.
   /// - Throws: ``SocketError``:
   ///   - `.invalidArgument` if the listener is already being served or a limit is out of range
-  ///   - `.closed` if the listener is closed
+  ///   - `.closed` if the listener is closed before a drain or its notice began. It is thrown after the drain
   ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals or for another reactor
   ///   - `.system` if the system allows no thread for them
   ///   - the error that broke the listener, after draining

@@ -59,8 +59,9 @@ extension ByteStream {
     }
   }
 
-  /// Waits until the listener that serves this connection stops. Use it to send a farewell message or to stop background work. A
-  /// connection that no listener serves waits until it has ended.
+  /// Waits until the listener that serves this connection stops: until ``isDraining`` is true, which it is from the beginning of a drain,
+  /// or of its notice if it has one. Use it to send a farewell message or to stop background work. A connection that no listener serves
+  /// waits until it has ended.
   ///
   /// *Ordering*: the call has no place among the operations. It returns when the condition holds.
   ///

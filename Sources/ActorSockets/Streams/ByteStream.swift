@@ -34,7 +34,8 @@ public protocol ByteStream: ReactorActor {
   /// The address of the peer, once it is known; `nil` for a stream without addresses.
   nonisolated var remoteAddress: SocketAddress? { get }
 
-  /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work.
+  /// Whether the listener that serves this connection is stopping: true from the beginning of a drain, or of its notice if it has one. If
+  /// so, finish the current work and accept no new work. During a notice, requests are still expected.
   nonisolated var isDraining: Bool { get }
 
   /// Whether the peer has finished writing, or the connection has ended. A pool checks it before it uses an idle connection again.

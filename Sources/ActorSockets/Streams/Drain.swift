@@ -72,12 +72,15 @@ public struct Drain: Hashable, Sendable {
   ///     acceptance during the drain. Its peer may have connected just before, and gets an answer if its first byte arrives in this
   ///     time. When the time is over, its reads are idle, and a TLS handshake or a PROXY header that is not complete ends the
   ///     connection. The grace never exceeds the time of the drain.
-  ///   - idleGrace: The same for a connection that was used before. With a time above zero, each connection may send one more request,
-  ///     is answered, and then ends. So no peer sends a request to a connection that is being closed, unless it needs longer than that.
-  ///     Zero by default.
-  ///   - notice: How long the server goes on as before, except that ``ByteStream/isDraining`` is true, also for new connections. Then
-  ///     the drain begins. Handlers answer health checks with a failure meanwhile, and a load balancer stops sending connections. Zero
-  ///     by default. A call of ``StreamListener/drain(within:)`` and a second signal do not wait for the end of the notice.
+  ///   - idleGrace: The same for a connection that was used before. With a time above zero, a client that pauses between requests may send
+  ///     one more, and is answered. The grace ends with the first byte that arrives after the drain began, which may also belong to a
+  ///     request that had begun before. The next idle read ends at once. So a client that sends its next request as soon as it has an
+  ///     answer may send it to a connection that is being closed, whatever the grace. If the protocol has a way, say in each answer that
+  ///     it is the last one, as HTTP does with `Connection: close`, when ``ByteStream/isDraining`` is true. Zero by default.
+  ///   - notice: How long the server goes on as before, except that ``ByteStream/isDraining`` is true, also for new connections, and that
+  ///     ``ByteStream/waitUntilDraining()`` returns. Then the drain begins, and its time. Handlers answer health checks with a failure
+  ///     meanwhile, and a load balancer stops sending connections. Zero by default. A call of ``StreamListener/drain(within:)``, the close
+  ///     of the listener and a second signal do not wait for the end of the notice, and do not put off the end of the drain.
   /// - Returns: The drain.
   public static func within(
     _ duration: Duration, idleReads: IdleReads = .endMessages, newConnectionGrace grace: Duration = .seconds(5),

@@ -27,6 +27,12 @@ enum DrainGrace {
 }
 
 extension StreamCore {
+  /// The notice of a drain has begun: the server goes on as before, but is about to stop.
+  package func drainIsNoticed() {
+    waiters?.draining.resumeAll(.success(()))
+    upgrade?.layer.drainIsNoticed()
+  }
+
   /// `isShared`: the stream is a layer that waits to begin, and the stream beneath ends its grace.
   package func beginDraining(_ idleReads: Drain.IdleReads, grace: Drain.Grace, isShared: Bool = false) {
     waiters?.draining.resumeAll(.success(()))

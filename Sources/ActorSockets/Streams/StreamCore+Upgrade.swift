@@ -33,6 +33,8 @@ package protocol StreamLayer: AnyObject {
   func sendGathered()
   /// The user closes the plain stream. A `condition` of `nil` stands for `close()`.
   func close(after condition: CloseCondition?)
+  /// The listener that serves the stream is about to drain: see `StreamCore.drainIsNoticed()`.
+  func drainIsNoticed()
   /// The listener that serves the stream drains: see `StreamCore.beginDraining(_:grace:isShared:)`.
   func beginDraining(_ idleReads: Drain.IdleReads, grace: Drain.Grace, isShared: Bool)
   /// The layer is about to begin in a drain, with a grace of its own: see `StreamCore.passGrace(to:)`.

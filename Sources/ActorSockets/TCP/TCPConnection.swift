@@ -250,7 +250,8 @@ public actor TCPConnection: ByteStream {
   /// Whether the connection uses IPv6.
   public nonisolated var isIPv6: Bool { remoteAddress?.isIPv6 ?? false }
 
-  /// Whether the listener that serves this connection is stopping. If so, finish the current work and accept no new work.
+  /// Whether the listener that serves this connection is stopping: true from the beginning of a drain, or of its notice if it has one. If
+  /// so, finish the current work and accept no new work. During a notice, requests are still expected.
   public nonisolated var isDraining: Bool { draining.load(ordering: .relaxed) }
 
   /// Whether the peer has finished writing, or the connection has ended: see ``ByteStream/hasPeerFinished``.

@@ -386,7 +386,10 @@ extension TCPListener: ServingListener {
     }
   }
 
-  package func reactorShutDown() { end(SocketError(.reactorShutDown, operation: "accept")) }
+  package func reactorShutDown() {
+    end(SocketError(.reactorShutDown, operation: "accept"))
+    serverMustStop()
+  }
 }
 
 extension TCPListener: Hashable, Identifiable {}

@@ -39,8 +39,8 @@ struct DatagramServer {
   var isServing: Bool { phase.isServing }
   var isDrainedEarly: Bool { phase.isDrainedEarly }
   var isDraining: Bool { phase.isDraining }
-  /// See `ServePhase.noticed`.
-  var noticed: Drain? { phase.noticed }
+  /// See `ServePhase.isNoticed`.
+  var isNoticed: Bool { phase.isNoticed }
   var waitingCount: Int { waiting.count }
 
   mutating func started(_ options: UDPEndpoint.ServeOptions) {
@@ -54,6 +54,11 @@ struct DatagramServer {
   /// `bytes` is the size of the kernel's buffers. See `ServePhase.drained`.
   mutating func drained(_ drain: Drain, at now: Int64, buffered bytes: () -> Int) -> Int64? {
     phase.drained(drain, at: now, waiting: bytes)
+  }
+
+  /// See `ServePhase.noticeIsOver`.
+  mutating func noticeIsOver(at now: Int64, buffered bytes: () -> Int) -> Int64? {
+    phase.noticeIsOver(at: now, waiting: bytes)
   }
 
   mutating func drainIsOver() { phase.drainIsOver() }

@@ -36,14 +36,16 @@ extension UDPEndpoint {
   /// standard error, unless ``ServeOptions/onFailure`` is given, or the reactor was shut down. An ICMP error about a peer does not end the
   /// server; ``errors-swift.property`` delivers it.
   ///
-  /// *Signals*: as for ``StreamListener/serve(_:handler:)``, the first signal begins the drain, and the second one ends it at once.
+  /// *Signals*: as for ``StreamListener/serve(_:handler:)``, the first signal begins the drain, or its notice, and the second one ends it
+  /// at once.
   ///
-  /// *Cancellation* begins the drain. The handlers continue, shielded from the cancellation. Datagrams that wait in the program or in the
-  /// kernel are also served, within the limits. The server stops receiving when the kernel's buffers have been empty once, or when it has
-  /// received as many bytes as they can hold. (A unix socket has no such limit: a sender that never pauses is served until the time of the
-  /// drain ends.) When all handlers have ended, the endpoint is closed as by ``closeAfterPendingSends(within:)``, within the time of the
-  /// drain, and `serve` returns. If the time of the drain ends first, the remaining handlers are cancelled. When the last of them
-  /// has ended, the endpoint is closed, and `serve` returns.
+  /// *Cancellation* begins the drain. If ``ServeOptions/drain`` has a notice, the server receives as before until the notice is over, or
+  /// the endpoint is closed, and the rest happens then. The handlers continue, shielded from the cancellation. Datagrams that wait in the
+  /// program or in the kernel are also served, within the limits. The server stops receiving when the kernel's buffers have been empty
+  /// once, or when it has received as many bytes as they can hold. (A unix socket has no such limit: a sender that never pauses is served
+  /// until the time of the drain ends.) When all handlers have ended, the endpoint is closed as by ``closeAfterPendingSends(within:)``,
+  /// within the time of the drain, and `serve` returns. If the time of the drain ends first, the remaining handlers are cancelled. When the
+  /// last of them has ended, the endpoint is closed, and `serve` returns.
   ///
   /// *Ordering*: serving begins when the calls that were made before have had their turn. Calls that receive while the server runs take
   /// datagrams away from it.
@@ -57,8 +59,8 @@ extension UDPEndpoint {
   ///   - `.closed` if the endpoint is closed
   ///   - `.tooManyOpenFiles` if no descriptor is free to take over signals
   ///   - `.system` if the system allows no thread for them
-  ///   - the error that broke the endpoint, or `.closed` if it was closed before a drain began. It is thrown after the drain, in place of a
-  ///     report.
+  ///   - the error that broke the endpoint, or `.closed` if it was closed before a drain or its notice began. It is thrown after the drain,
+  ///     in place of a report.
   @discardableResult
   public func serve(
     _ options: ServeOptions = .init(),
@@ -95,8 +97,8 @@ extension UDPEndpoint {
     try await serve(options, .isolated(handler))
   }
 
-  /// Begins to stop the server, and returns at once. The server handles the datagrams that already wait, the endpoint is closed, and
-  /// `serve` returns: ``serve(_:handler:)`` describes the steps.
+  /// Begins to stop the server, and returns at once. The drain has no notice, and ends that of an earlier one. The server handles the
+  /// datagrams that already wait, the endpoint is closed, and `serve` returns: ``serve(_:handler:)`` describes the steps.
   ///
   /// An endpoint that is not served is closed as by ``closeAfterPendingSends(within:)``, and a later call of `serve` returns at once.
   ///
@@ -104,7 +106,7 @@ extension UDPEndpoint {
   /// calls that wait in the queue.
   ///
   /// - Parameter duration: How long the handlers may continue; 0 or less cancels them at once. If several drains are requested, the
-  ///   earliest end applies.
+  ///   earliest end applies: that of a drain with a notice is the end of its time after its notice.
   public func drain(within duration: Duration) {
     _ = claimPlaceNow()
     if serving.task == nil { beginClosing(duration) }
@@ -305,11 +307,19 @@ extension UDPEndpoint {
   }
 
   private func beginDrain(_ drain: Drain) {
-    let end = serving.server.drained(drain, at: registration.reactor.now) { bufferedBytes }
+    drainChanged(serving.server.drained(drain, at: registration.reactor.now) { bufferedBytes })
+  }
+
+  private func endNotice() {
+    drainChanged(serving.server.noticeIsOver(at: registration.reactor.now) { bufferedBytes })
+  }
+
+  /// `end` is when the notice or the drain is over.
+  private func drainChanged(_ end: Int64?) {
     if serving.task == nil { return }
     if serving.task?.stop.arm(at: end, registration) != true {
-      // The reactor takes no deadline if it shuts down.
-      if let noticed = serving.server.noticed { return beginDrain(noticed) }
+      // A registration that has left takes no deadline.
+      if serving.server.isNoticed { return endNotice() }
       serving.server.drainIsOver()
     }
     drainChanged()
@@ -317,7 +327,7 @@ extension UDPEndpoint {
 
   func drainDeadlineReached() {
     serving.task?.stop.deadlineReached()
-    if let noticed = serving.server.noticed { return beginDrain(noticed) }
+    if serving.server.isNoticed { return endNotice() }
     serving.server.drainIsOver()
     drainChanged()
   }
@@ -332,6 +342,8 @@ extension UDPEndpoint {
   func serverMustStop() {
     // No deadline is reached any more.
     if lifecycle.failure?.code == .reactorShutDown { serving.server.drainIsOver() }
+    // Nothing arrives any more.
+    if serving.server.isNoticed { endNotice() }
     wakeServer()
   }
 

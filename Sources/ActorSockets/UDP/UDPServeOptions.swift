@@ -15,8 +15,8 @@ extension UDPEndpoint {
     /// The largest number of bytes that may wait in the program for a handler, at least 0; 1 MiB by default. Each datagram counts as its
     /// length plus 256 bytes. Not used with ``Overflow/wait``.
     public var queueBudget: Int
-    /// How long handlers may continue when the server stops. ``Drain/IdleReads`` and the grace for new connections have no effect on
-    /// datagrams.
+    /// How long handlers may continue when the server stops. ``Drain/IdleReads`` and the graces for connections have no effect on
+    /// datagrams. During a notice the server receives as before; no property tells a handler of it.
     public var drain: Drain
     /// The executor that the handlers prefer, for example `endpoint.executor.reactor`. `nil`, the default, for the ``WorkerPool``, or for
     /// Swift's own pool if the task that calls `serve` has a priority below medium, as with ``HandlerExecutor/pool``. A handler that is

@@ -198,6 +198,8 @@ final class TLSTransport: StreamTransport, EncryptingTransport, StreamLayer, Cip
 
   func sendGathered() { core?.sendGatheredNow() }
 
+  func drainIsNoticed() { core?.drainIsNoticed() }
+
   func beginDraining(_ idleReads: Drain.IdleReads, grace: Drain.Grace, isShared: Bool) {
     core?.beginDraining(idleReads, grace: grace, isShared: isShared)
   }

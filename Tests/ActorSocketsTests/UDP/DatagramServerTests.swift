@@ -74,6 +74,16 @@ import Testing
     #expect(end == nil && server.isDrainedEarly && !server.isServing && !server.isDraining)
   }
 
+  @Test func `A notice that ends begins the drain, whose end nothing puts off`() {
+    var server = Self.server(handlers: 1)
+    let notice = server.drained(.within(.nanoseconds(50), notice: .nanoseconds(20)), at: 100) { 10_000 }
+    #expect(notice == 120 && server.isNoticed && !server.isDraining && step(server) == "receive 1")
+    let end = server.noticeIsOver(at: 110) { 10_000 }
+    #expect(end == 160 && !server.isNoticed && step(server) == "receive 1 of those that arrived")
+    let later = server.drained(.within(.nanoseconds(500)), at: 120) { 10_000 }
+    #expect(later == 160)
+  }
+
   @Test func `A drain receives what waits until nothing is left, and stops when no datagram waits for a handler`() {
     var server = Self.server(handlers: 1, .dropNewest)
     let end = server.drained(.within(.nanoseconds(50)), at: 100) { 10_000 }

@@ -56,7 +56,7 @@ import Testing
     var server = Self.server()
     let drain = Drain.within(.nanoseconds(50), notice: .nanoseconds(20))
     let end = server.drained(drain, at: 100) { [1] }
-    #expect(end == 120 && server.noticed == drain.withoutNotice && !server.isDraining && server.isServing)
+    #expect(end == 120 && server.isNoticed && !server.isDraining && server.isServing)
     accept(&server, 1)
     #expect(server.mayTakeConnection(of: 0) && server.idleReads == nil)
     // A later notice changes nothing, an earlier one does.
@@ -64,11 +64,12 @@ import Testing
     #expect(later == 120)
     let earlier = server.drained(.within(.nanoseconds(9), notice: .nanoseconds(5)), at: 110) { [1] }
     #expect(earlier == 115)
-    let drained = server.drained(server.noticed ?? .immediately, at: 115) { [1] }
-    #expect(drained == 124 && server.isDraining && server.noticed == nil && server.hasBacklog)
+    let drained = server.noticeIsOver(at: 115) { [1] }
+    #expect(drained == 124 && server.isDraining && !server.isNoticed && server.hasBacklog)
     // There is no way back.
     let noticed = server.drained(drain, at: 116) { [1] }
-    #expect(noticed == 124 && server.noticed == nil)
+    let again = server.noticeIsOver(at: 117) { [9] }
+    #expect(noticed == 124 && again == nil && server.isDraining && !server.isNoticed)
   }
 
   @Test func `A drain without a notice ends the notice`() {
@@ -76,7 +77,31 @@ import Testing
       var server = Self.server()
       _ = server.drained(.within(.nanoseconds(50), notice: .nanoseconds(20)), at: 100) { [1] }
       let end = server.drained(drain, at: 101) { [1] }
-      #expect(end == (drain == .immediately ? nil : 151) && server.isDraining && server.noticed == nil)
+      #expect(end == (drain == .immediately ? nil : 151) && server.isDraining && !server.isNoticed)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `A listener that is closed during a notice has nothing to wait for: its drain begins`(isEndless: Bool) {
+    var server = Self.server()
+    accept(&server, 1)
+    let notice = isEndless ? Duration.seconds(Int64.max) : .nanoseconds(20)
+    _ = server.drained(.within(.nanoseconds(50), notice: notice), at: 100) { [7] }
+    let end = server.listeningEnded(at: 110)
+    #expect(end == 160 && server.isDraining && !server.isNoticed && !server.hasBacklog)
+    #expect(step(&server) == "stop" && server.hasConnections)
+    let again = server.listeningEnded(at: 120)
+    #expect(again == nil && !server.isNoticed)
+  }
+
+  @Test func `A server that cannot go on is over, whether it drains or not`() {
+    for drain in [nil, Drain.within(.nanoseconds(50)), .within(.nanoseconds(50), notice: .nanoseconds(20))] {
+      var server = Self.server(.init(connections: 1))
+      accept(&server, 1)
+      if let drain { _ = server.drained(drain, at: 100) { [1] } }
+      server.drainIsOver()
+      #expect(step(&server) == "stop" && !server.hasConnections && !server.isNoticed)
+      #expect(server.idleReads == (drain == nil ? .wait : .endMessages))
     }
   }
 
@@ -101,7 +126,7 @@ import Testing
     var server = Self.server()
     accept(&server, 1)
     _ = server.drained(.within(.seconds(1)), at: 0) { [5] }
-    if isClosed { server.listeningEnded() } else { server.drainIsOver() }
+    if isClosed { _ = server.listeningEnded(at: 0) } else { server.drainIsOver() }
     #expect(!server.mayTakeConnection(of: 0) && step(&server) == "stop")
     // A drain that is over waits for no handler.
     #expect(server.hasConnections == isClosed)
@@ -200,7 +225,7 @@ import Testing
         if !wasDraining { mayBeAccepted = waiting }
         if end == nil { mayBeAccepted = 0 }
       case 11 where now > 60:
-        server.listeningEnded()
+        _ = server.listeningEnded(at: now)
         if server.isDraining { mayBeAccepted = 0 }
       default: break
       }
