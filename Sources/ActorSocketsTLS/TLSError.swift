@@ -123,6 +123,8 @@ extension TLSError.Code {
   /// - Parameters:
   ///   - code: The code.
   ///   - error: An error of any type.
-  /// - Returns: Whether the error is a ``TLSError`` with this code.
-  public static func ~= (code: TLSError.Code, error: any Error) -> Bool { (error as? TLSError)?.code == code }
+  /// - Returns: Whether the error is a ``TLSError`` with this code, or a `PipeError` with such an error.
+  public static func ~= (code: TLSError.Code, error: any Error) -> Bool {
+    (PipeError.cause(of: error) as? TLSError)?.code == code
+  }
 }

@@ -39,7 +39,8 @@ public struct ServeFailure: Sendable, CustomStringConvertible {
 extension StandardError {
   /// Writes a line about an error, unless a peer caused it, or the shutdown of the reactor.
   static func write(_ failure: @autoclosure () -> String, of error: any Error) {
-    if SocketError.isCausedByPeer(error) || (error as? SocketError)?.code == .reactorShutDown { return }
+    if SocketError.isCausedByPeer(error) { return }
+    if case SocketError.Code.reactorShutDown = error { return }
     write(line: failure())
   }
 }

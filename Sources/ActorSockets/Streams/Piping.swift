@@ -17,8 +17,7 @@
 ///
 /// *Errors* leave the destination without an end of stream, because otherwise its peer would take a part for the whole. Abort the
 /// destination, or write something else to it. If a drain has ended the idle reads of the source (see ``Drain/IdleReads``), the call throws
-/// `.endOfStream`, because the peer may have had more to send. The ``SocketError/operation`` of an error tells a failed read (`read`) from
-/// a failed write (`write` or `finishWriting`).
+/// `.endOfStream`, because the peer may have had more to send. ``PipeError/stream`` says which of the two failed.
 ///
 /// *Cancellation* throws `CancellationError` and loses nothing. The chunk that was read is in the destination's queue and is
 /// still sent; bytes that were not read remain in the source. `pipe` may be called again.
@@ -29,13 +28,10 @@
 ///   - source: The stream to read from. The loop runs on its reactor.
 ///   - destination: The stream to write to. It may be on another reactor.
 /// - Returns: The number of bytes moved.
-/// - Throws: ``SocketError``; `CancellationError` when the task is cancelled.
+/// - Throws: ``PipeError`` with the error of a stream; `CancellationError` when the task is cancelled.
 @concurrent
 public func pipe(from source: some ByteStream, to destination: some ByteStream) async throws -> Int {
-  switch await move(from: source, to: destination) {
-  case .ended(let count): return count
-  case .sourceFailed(let error), .destinationFailed(let error): throw error
-  }
+  try await move(from: source, to: destination).count()
 }
 
 /// Moves bytes from one stream to another at a limited rate, or up to a number: see ``pipe(from:to:)``.
@@ -50,17 +46,14 @@ public func pipe(from source: some ByteStream, to destination: some ByteStream) 
 ///   - destination: The stream to write to. It may be on another reactor.
 ///   - limit: The rate, and the number of bytes.
 /// - Returns: The number of bytes moved.
-/// - Throws: ``SocketError``: also `.limitExceeded` with the operation `read` if more bytes arrive than the limit allows, and
-///   `.invalidArgument` if a number of the limit is too small; `CancellationError` when the task is cancelled.
+/// - Throws: ``PipeError`` with the error of a stream: also `.limitExceeded` of the source, if more bytes arrive than the limit allows;
+///   ``SocketError`` with `.invalidArgument` if a number of the limit is too small; `CancellationError` when the task is cancelled.
 @concurrent
 public func pipe(
   from source: some ByteStream, to destination: some ByteStream, limit: RateLimit
 ) async throws -> Int {
   try limit.check("pipe")
-  switch await move(from: source, to: destination, limit: limit) {
-  case .ended(let count): return count
-  case .sourceFailed(let error), .destinationFailed(let error): throw error
-  }
+  return try await move(from: source, to: destination, limit: limit).count()
 }
 
 /// Moves bytes between two streams in both directions, until both have ended.
@@ -81,6 +74,7 @@ public func pipe(
 ///
 /// *Errors*: if one stream breaks, the bytes received from it before are passed on, and then both streams are aborted, so that
 /// the other peer sees a reset. If a stream ended because of its ``TCPConnection/Liveness/idleTimeout``, both are closed instead.
+/// ``PipeError/stream`` says which stream broke, and ``PipeError/action`` whether it was read or written then.
 ///
 /// *Cancellation* throws `CancellationError`, leaves both streams open and loses nothing, like ``pipe(from:to:)``.
 ///
@@ -90,7 +84,7 @@ public func pipe(
 ///   - first: One stream.
 ///   - second: The other stream.
 /// - Returns: The number of bytes received from the first stream, and from the second.
-/// - Throws: ``SocketError`` of the stream that broke first; `CancellationError` when the task is cancelled.
+/// - Throws: ``PipeError`` with the error of the stream that broke first; `CancellationError` when the task is cancelled.
 @concurrent @discardableResult
 public func relay(
   between first: some ByteStream, and second: some ByteStream
@@ -109,8 +103,9 @@ public func relay(
 ///   - second: The other stream.
 ///   - limit: The rate, and the number of bytes, of each direction.
 /// - Returns: The number of bytes received from the first stream, and from the second.
-/// - Throws: ``SocketError`` of the stream that broke first, `.limitExceeded`, and `.invalidArgument` if a number of the limit is too
-///   small; `CancellationError` when the task is cancelled.
+/// - Throws: ``PipeError`` with the error of the stream that broke first, or with `.limitExceeded` of the stream from which too many bytes
+///   arrived; ``SocketError`` with `.invalidArgument` if a number of the limit is too small; `CancellationError` when the task is
+///   cancelled.
 @concurrent @discardableResult
 public func relay(
   between first: some ByteStream, and second: some ByteStream, limit: RateLimit
@@ -127,23 +122,22 @@ private func relay(
     group.addTask { (false, await move(from: second, to: first, limit: limit, passesDrainOn: true)) }
     var counts = (fromFirst: 0, fromSecond: 0)
     var failure: (any Error)?
-    for await (isFirst, outcome) in group {
+    for await (isFromFirst, outcome) in group {
       switch outcome {
       case .ended(let count):
-        if isFirst { counts.fromFirst = count } else { counts.fromSecond = count }
-      case .destinationFailed(let error):
-        // The destination's peer may have sent a reason before the break. The other direction still reads it, and then finds
-        // the break.
-        if failure == nil { failure = error }
-      case .sourceFailed(let error):
-        if failure == nil { failure = error }
-        if !(error is CancellationError) { await end(first, second, error) }
+        if isFromFirst { counts.fromFirst = count } else { counts.fromSecond = count }
+      case .failed(let error):
+        let error = isFromFirst ? error : error.reversed
+        if failure == nil { failure = error.thrown }
+        // If a write failed, the destination's peer may have sent a reason before the break. The other direction still reads it, and then
+        // finds the break.
+        if error.action == .reading, !error.isCancellation { await end(first, second, error.underlyingError) }
       }
     }
     return (counts, failure)
   }
   guard let failure else { return counts }
-  if !(failure is CancellationError) { await end(first, second, failure) }
+  if !(failure is CancellationError) { await end(first, second, PipeError.cause(of: failure)) }
   throw failure
 }
 
@@ -162,8 +156,24 @@ private func end(_ stream: some ByteStream, _ failure: any Error) async {
 
 private enum PipeOutcome: Sendable {
   case ended(Int)
-  case sourceFailed(any Error)
-  case destinationFailed(any Error)
+  /// Of a cancelled call, with a `CancellationError`.
+  case failed(PipeError)
+
+  func count() throws -> Int {
+    switch self {
+    case .ended(let count): return count
+    case .failed(let error): throw error.thrown
+    }
+  }
+}
+
+extension PipeError {
+  fileprivate var isCancellation: Bool { underlyingError is CancellationError }
+
+  fileprivate var thrown: any Error { isCancellation ? underlyingError : self }
+
+  /// The same error of a call that has the two streams in the other order.
+  fileprivate var reversed: PipeError { PipeError(stream == .first ? .second : .first, action, underlyingError) }
 }
 
 /// Moves `total` bytes; with `nil`, all bytes, and then the end of the stream, which with `passesDrainOn` a drain may have made.
@@ -178,7 +188,7 @@ private func move(
       // Wait for the chunk of an earlier, cancelled call, so that unsent chunks do not accumulate.
       try await destination.flush(until: .sent, timeout: nil)
     } catch {
-      return .destinationFailed(error)
+      return .failed(PipeError(.second, .writing, error))
     }
     while moved != total {
       let chunk: [UInt8]?
@@ -192,7 +202,7 @@ private func move(
           throw SocketError(.endOfStream, operation: "read", bytesTransferred: moved)
         }
       } catch {
-        return .sourceFailed(error)
+        return .failed(PipeError(.first, .reading, error))
       }
       do {
         guard let chunk else {
@@ -202,7 +212,7 @@ private func move(
         moved += chunk.count
         try await destination.writeForGood(chunk)
       } catch {
-        return .destinationFailed(error)
+        return .failed(PipeError(.second, .writing, error))
       }
     }
     return .ended(moved)
@@ -244,8 +254,8 @@ extension ByteStream {
   ///
   /// At most one chunk is held in memory. The destination's writing side stays open, and bytes after the last one stay in this stream.
   ///
-  /// *Errors*: if this stream ends first, the call throws `.endOfStream`. ``SocketError/bytesTransferred`` is the number of bytes that
-  /// were moved. The destination's peer has then received only a part.
+  /// *Errors*: if this stream ends first, the call throws a ``PipeError`` of the first stream with `.endOfStream`, whose
+  /// ``SocketError/bytesTransferred`` is the number of bytes that were moved. The destination's peer has then received only a part.
   ///
   /// *Cancellation* throws `CancellationError` and loses nothing. The chunk that was read is in the destination's queue and is still
   /// sent.
@@ -255,14 +265,12 @@ extension ByteStream {
   /// - Parameters:
   ///   - count: The number of bytes, at least 0.
   ///   - destination: The stream to write to. It may be on another reactor.
-  /// - Throws: ``SocketError``; `CancellationError` when the task is cancelled.
+  /// - Throws: ``PipeError`` with the error of a stream, of which this one is the first; ``SocketError`` with `.invalidArgument` for a
+  ///   negative count; `CancellationError` when the task is cancelled.
   @concurrent
   public nonisolated func pipe(exactly count: Int, to destination: some ByteStream) async throws {
     if count < 0 { throw SocketError.invalid("pipe", "\(count) is not a number of bytes") }
-    switch await move(from: self, to: destination, exactly: count) {
-    case .ended: break
-    case .sourceFailed(let error), .destinationFailed(let error): throw error
-    }
+    _ = try await move(from: self, to: destination, exactly: count).count()
   }
 
   /// For bytes that exist nowhere else: cancellation, even before the call, only stops the wait; the bytes stay in the queue.

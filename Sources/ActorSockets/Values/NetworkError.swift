@@ -1,4 +1,4 @@
-/// An error of a connection, a listener or an endpoint: ``SocketError``, `TLSError` and ``DatagramBatchError``.
+/// An error of a connection, a listener or an endpoint: ``SocketError``, `TLSError`, ``PipeError`` and ``DatagramBatchError``.
 ///
 /// Handle errors by what they mean for the program, so that the same code serves plain and encrypted connections:
 ///
@@ -49,6 +49,8 @@ extension SocketError.Code {
   /// - Parameters:
   ///   - code: The code.
   ///   - error: An error of any type.
-  /// - Returns: Whether the error is a ``SocketError`` with this code.
-  public static func ~= (code: SocketError.Code, error: any Error) -> Bool { (error as? SocketError)?.code == code }
+  /// - Returns: Whether the error is a ``SocketError`` with this code, or a ``PipeError`` with such an error.
+  public static func ~= (code: SocketError.Code, error: any Error) -> Bool {
+    (PipeError.cause(of: error) as? SocketError)?.code == code
+  }
 }

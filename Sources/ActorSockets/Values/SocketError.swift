@@ -26,7 +26,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     /// ``WriteOverflowAction/abort``.
     public static let peerTooSlow = Code("peerTooSlow")
     /// A read that was enqueued before this one failed, so this one would have read the wrong bytes. It consumed no bytes. If the read
-    /// that failed was the answer to a question, the stream has ended: see ``ByteStream/ask(_:for:timeout:)``.
+    /// that failed was the answer to a question, the stream has ended: see ``ByteStream/ask(_:for:timeout:)-([UInt8],_,_)``.
     public static let precedingReadFailed = Code("precedingReadFailed")
     /// The stream was upgraded: use the stream that the upgrade returned.
     public static let upgraded = Code("upgraded")
@@ -199,7 +199,7 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     }
   }
 
-  /// Returns whether a peer can cause the error freely: the property ``isCausedByPeer`` of a `SocketError` or a `TLSError`.
+  /// Returns whether a peer can cause the error freely: the property ``isCausedByPeer`` of a ``NetworkError``.
   ///
   /// Use it for errors of handlers, which may be of either type. ``ServeFailure/isCausedByPeer`` is the same for what a server reports.
   ///

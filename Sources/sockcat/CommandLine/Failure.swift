@@ -24,6 +24,7 @@ struct Failure: Error, Equatable {
     case let failure as Failure: self = failure
     case let error as SocketError: self.init(Self.status(of: error.code), error.description)
     case let error as TLSError: self.init(Self.status(of: error), error.description)
+    case let error as PipeError: self.init(Failure(error.underlyingError).status, error.description)
     case is CancellationError: self.init(.inputOutput, "interrupted")
     default: self.init(.inputOutput, "\(error)")
     }

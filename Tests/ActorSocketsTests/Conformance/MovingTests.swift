@@ -22,7 +22,9 @@ import Testing
     // A source that ends too early.
     try await first.client.write([1, 2])
     try await first.client.finishWriting()
-    let error = await expectError(.endOfStream) { try await first.server.pipe(exactly: 3, to: second.client) }
+    let error = await expectPipeError(.endOfStream, .first, .reading) {
+      try await first.server.pipe(exactly: 3, to: second.client)
+    }
     #expect(error.bytesTransferred == 2)
     #expect(try await second.server.read(exactly: 2) == [1, 2])
   }

@@ -127,7 +127,7 @@ private struct Chain: Sendable {
     try await chain.near.write(utf8: "part")
     #expect(try await chain.far.read(exactly: 4) == Array("part".utf8))
     await chain.near.abort()
-    let error = await expectError(.connectionReset) { _ = try await moving.value }
+    let error = await expectPipeError(.connectionReset, .first, .reading) { _ = try await moving.value }
     #expect(error.operation == "read")
     try await chain.outer.write(utf8: "more")
     #expect(try await chain.far.read(exactly: 4) == Array("more".utf8))
@@ -140,7 +140,9 @@ private struct Chain: Sendable {
     let chain = try await Chain(transport)
     try await chain.outer.finishWriting()
     try await chain.near.write(utf8: "in vain")
-    let error = await expectError(.closed) { _ = try await pipe(from: chain.inner, to: chain.outer) }
+    let error = await expectPipeError(.closed, .second, .writing) {
+      _ = try await pipe(from: chain.inner, to: chain.outer)
+    }
     #expect(error.operation == "write")
     try await chain.inner.write(utf8: "sorry")
     #expect(try await chain.near.read(exactly: 5) == Array("sorry".utf8))
@@ -176,7 +178,7 @@ private struct Chain: Sendable {
     try await breaking.write(utf8: "last words")
     #expect(try await other.read(exactly: 10) == Array("last words".utf8))
     await breaking.abort()
-    await expectError(.connectionReset) { _ = try await relaying.value }
+    await expectPipeError(.connectionReset, isFar ? .second : .first, .reading) { _ = try await relaying.value }
     await expectError(.connectionReset) { _ = try await other.read() }
     for end in [chain.inner, chain.outer] { #expect(await end.state == .closed) }
   }
@@ -187,10 +189,29 @@ private struct Chain: Sendable {
     try await chain.far.write(utf8: "the reason")
     await chain.far.abort()
     let writing = Task.immediate { try? await chain.near.write(pattern(100_000)) }
-    await expectError(.connectionReset) { try await relay(between: chain.inner, and: chain.outer) }
+    // The read or the write finds it first.
+    await expectError(.connectionReset) {
+      do { try await relay(between: chain.inner, and: chain.outer) } catch let error as PipeError {
+        #expect(error.stream == .second, "\(error)")
+        throw error.underlyingError
+      }
+    }
     await writing.value
     let received = await chain.outer.metrics.bytesReceived
     #expect(await chain.inner.metrics.bytesSent == received)
+  }
+
+  @Test(arguments: Transport.allCases, [false, true])
+  func `A stream to which nothing more can be written is named`(transport: Transport, isFar: Bool) async throws {
+    let chain = try await Chain(transport)
+    let (finished, sender) = isFar ? (chain.outer, chain.near) : (chain.inner, chain.far)
+    try await finished.finishWriting()
+    let relaying = Task { try await relay(between: chain.inner, and: chain.outer) }
+    try await sender.write(utf8: "in vain")
+    // The other direction goes on until its source ends.
+    let other = isFar ? chain.far : chain.near
+    try await other.finishWriting()
+    await expectPipeError(.closed, isFar ? .second : .first, .writing) { _ = try await relaying.value }
   }
 
   @Test(arguments: Transport.allCases)

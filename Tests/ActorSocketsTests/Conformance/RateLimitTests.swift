@@ -26,7 +26,9 @@ import Testing
       } else {
         let received = try await destination.server.read(exactly: 20_000)
         #expect(received == pattern(20_000))
-        let error = await expectError(.limitExceeded, saying: "more than 20000 bytes") { _ = try await piping.value }
+        let error = await expectPipeError(.limitExceeded, .first, .reading, saying: "more than 20000 bytes") {
+          _ = try await piping.value
+        }
         #expect(error.operation == "read" && error.bytesTransferred == 20_000)
         // The byte beyond the limit stays.
         let rest = try await source.server.readToEnd()
@@ -62,7 +64,7 @@ import Testing
     let received = try await other.server.read(exactly: 100)
     #expect(received == pattern(100))
     try await one.client.write([1])
-    await expectError(.limitExceeded) { _ = try await relaying.value }
+    await expectPipeError(.limitExceeded, .first, .reading) { _ = try await relaying.value }
     let states = (await first.state, await second.state)
     #expect(states == (.closed, .closed))
   }
@@ -115,7 +117,7 @@ import Testing
     _ = try await destination.1.read(exactly: 10)
     try await time.waitForDeadlines(1)
     time.reactor.shutdown()
-    await expectError(.reactorShutDown) { _ = try await piping.value }
+    await expectPipeError(.reactorShutDown, .first, .reading) { _ = try await piping.value }
   }
 
   @Test(.inRealTime) func `A transfer takes the time of its bytes beyond the burst`() async throws {

@@ -261,6 +261,22 @@ nonisolated(nonsending) func expectError(
   return outcome.expectError(code, text, sourceLocation)
 }
 
+/// Checks that `body` throws a `PipeError` of this stream with this code, and returns the stream's error.
+@discardableResult
+nonisolated(nonsending) func expectPipeError(
+  _ code: SocketError.Code, _ stream: PipeError.Stream, _ action: PipeError.Action, saying text: String = "",
+  sourceLocation: SourceLocation = #_sourceLocation, _ body: nonisolated(nonsending) () async throws -> Void
+) async -> SocketError {
+  await expectError(code, saying: text, sourceLocation: sourceLocation) {
+    do { try await body() } catch let error as PipeError {
+      let isExpected = error.stream == stream && error.action == action
+      #expect(isExpected, "\(error) in place of \(action) the \(stream) stream", sourceLocation: sourceLocation)
+      throw error.underlyingError
+    }
+    Issue.record("no PipeError was thrown", sourceLocation: sourceLocation)
+  }
+}
+
 @discardableResult
 func expectErrorNow(
   _ code: SocketError.Code, saying text: String = "", sourceLocation: SourceLocation = #_sourceLocation,

@@ -22,6 +22,10 @@ import Testing
     #expect(caught(TLSError(.truncated)) == "truncated")
     #expect(caught(TLSError(.expired)) == "other")
     #expect(caught(CancellationError()) == "other")
+    // The error of a stream of a pipe or a relay.
+    #expect(caught(PipeError(.first, .reading, SocketError(.timedOut, operation: "read"))) == "timed out")
+    #expect(caught(PipeError(.second, .writing, TLSError(.truncated))) == "truncated")
+    #expect(caught(PipeError(.second, .writing, TLSError(.expired))) == "other")
   }
 
   @Test(arguments: [
@@ -45,6 +49,16 @@ import Testing
     let expired = SocketError(layer: TLSError(.expired), operation: "handshake")
     #expect(!expired.isRetryable && expired.isCausedByPeer)
     #expect(!SocketError(layer: CancellationError(), operation: "handshake").isRetryable)
+  }
+
+  @Test func `The error of a pipe says what the error of its stream says, and which stream it is`() {
+    let slow = PipeError(.second, .writing, SocketError(.timedOut, operation: "write"))
+    #expect(slow.isTimeout && slow.isRetryable && slow.isCausedByPeer && SocketError.isCausedByPeer(slow))
+    #expect("\(slow)" == "writing to the second stream failed: write: the timeout expired")
+    let refused = PipeError(.first, .reading, TLSError(.expired))
+    #expect(!refused.isTimeout && !refused.isRetryable && refused.isCausedByPeer)
+    let closed = PipeError(.first, .reading, SocketError(.closed, operation: "read"))
+    #expect(!closed.isTimeout && !closed.isRetryable && !closed.isCausedByPeer)
   }
 
   @Test func `A batch may be sent again if each of its datagrams may`() {

@@ -51,7 +51,9 @@ extension CloseReport.Reason {
   }
 }
 
-/// Returns the value of `error.type` for an error: the code of a ``SocketError``, the type of any other error.
+/// Returns the value of `error.type` for an error: the code of a ``SocketError``, the type of any other error. Of a ``PipeError``, it is
+/// that of the error of its stream.
 package func errorType(_ error: any Error) -> String {
-  (error as? SocketError)?.code.description ?? String(reflecting: type(of: error))
+  let error = (error as? PipeError)?.underlyingError ?? error
+  return (error as? SocketError)?.code.description ?? String(reflecting: type(of: error))
 }

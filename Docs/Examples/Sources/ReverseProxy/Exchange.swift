@@ -182,7 +182,12 @@ struct Exchange<Client: ByteStream>: Sendable {
       guard request.isWebSocket else { throw OriginFailure(status: 502, mayTryAnother: false) }
       log(response, origin)
       try await client.write(response.forwarded(body: .empty, connection: "Upgrade").bytes)
-      try await relay(between: client, and: connection)
+      do {
+        try await relay(between: client, and: connection)
+      } catch let error as PipeError where error.stream == .second {
+        proxy.log("\(site.name)\(request.target): the origin \(origin.endpoint) failed: \(error.underlyingError)")
+        throw error
+      }
       return Ending()
     }
     let body = response.body(for: request)
