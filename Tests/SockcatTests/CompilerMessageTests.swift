@@ -30,6 +30,13 @@ import Testing
     ("for try await line in connection.split(\"\\n\") { print(line) }", "'split' is unavailable: use lines"),
     ("try await connection.write(\"hi\")", "'write' is unavailable: use write(utf8:)"),
     ("let text = \"hi\"; try await connection.write(text)", "'write' is unavailable: use write(utf8:)"),
+    ("_ = connection.enqueueWrite([1, 2])", nil),
+    ("_ = connection.enqueueWrite(\"hi\")", "'enqueueWrite' is unavailable: use enqueueWrite(utf8:)"),
+    ("_ = try await connection.ask(\"hi\", for: .line())", "'ask(_:for:)' is unavailable: use ask(utf8:for:)"),
+    (
+      "_ = connection.enqueueAsk(\"hi\", for: .line())",
+      "'enqueueAsk(_:for:)' is unavailable: use enqueueAsk(utf8:for:)"
+    ),
     ("try await connection.writeLine(\"hi\")", "'writeLine' is unavailable: use write(utf8:)"),
     ("try await connection.send([1])", "'send' is unavailable: use write(_:)"),
     ("try await connection.shutdown()", "'shutdown()' is unavailable: use finishWriting()"),
@@ -65,6 +72,8 @@ import Testing
     ),
     ("_ = Endpoint(\"host:80\")", "'init(_:)' is unavailable: use Endpoint(parsing:)"),
     // Datagrams.
+    ("try await endpoint.send([1], to: endpoint.localAddresses[0])", nil),
+    ("_ = Datagram([1, 2]).reply([3])", nil),
     ("_ = try UDPEndpoint(port: 80)", "'init(port:)' is unavailable: use UDPEndpoint.bind(to: .port(5000))"),
     ("_ = try UDPEndpoint.bind(port: 80)", "'bind(port:)' is unavailable: use bind(to: .port(5000))"),
     (

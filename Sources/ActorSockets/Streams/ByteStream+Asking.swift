@@ -34,10 +34,10 @@ extension ByteStream {
     _ question: [UInt8], for answer: ReadRequest<Value>, timeout: Timeout? = nil
   ) async throws -> Value {
     try Task.checkCancellation()
-    return try await beginAsking(question, answer, timeout, isLimited: false).value
+    return try await beginAsking([question], answer, timeout, isLimited: false).value
   }
 
-  /// Writes a question as UTF-8, and reads its answer: see ``ask(_:for:timeout:)``.
+  /// Writes a question as UTF-8, and reads its answer: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
   ///
   /// *Cancellation* and *Ordering* are those of that method.
   ///
@@ -53,7 +53,7 @@ extension ByteStream {
     try await ask(Array(question.utf8), for: answer, timeout: timeout)
   }
 
-  /// Writes a message as a question, and reads its answer: see ``ask(_:for:timeout:)``.
+  /// Writes a message as a question, and reads its answer: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
   ///
   /// *Cancellation* and *Ordering* are those of that method.
   ///
@@ -71,14 +71,82 @@ extension ByteStream {
     return try await ask(bytes, for: answer, timeout: timeout)
   }
 
-  /// Queues a question and its answer without waiting for them: see ``ask(_:for:timeout:)``.
+  /// Writes a question that is copied, and reads its answer: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
   ///
-  /// As with ``enqueueWrite(_:timeout:)``, the handle fails with `.limitExceeded` if more bytes would wait than the stream's write budget
-  /// allows.
+  /// *Cancellation* and *Ordering* are those of that method.
+  ///
+  /// - Parameters:
+  ///   - question: The bytes to write, at least one. They are copied before the call suspends.
+  ///   - answer: The description of the answer.
+  ///   - timeout: The longest time to wait for the answer. `nil` means no limit.
+  /// - Returns: The value that the request makes of the answer.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public nonisolated func ask<Value: Sendable>(
+    _ question: Span<UInt8>, for answer: ReadRequest<Value>, timeout: Timeout? = nil
+  ) async throws -> Value {
+    try await ask([UInt8](copying: question), for: answer, timeout: timeout)
+  }
+
+  /// Writes the bytes of a sequence as a question, and reads its answer: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
+  ///
+  /// *Cancellation* and *Ordering* are those of that method.
+  ///
+  /// - Parameters:
+  ///   - question: The bytes to write, at least one. They are copied before the call suspends.
+  ///   - answer: The description of the answer.
+  ///   - timeout: The longest time to wait for the answer. `nil` means no limit.
+  /// - Returns: The value that the request makes of the answer.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public nonisolated(nonsending) func ask<Value: Sendable>(
+    _ question: some Sequence<UInt8>, for answer: ReadRequest<Value>, timeout: Timeout? = nil
+  ) async throws -> Value {
+    let copy = Array(question)
+    return try await ask(copy, for: answer, timeout: timeout)
+  }
+
+  /// Writes several pieces as one question, without joining them first, and reads its answer: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
+  ///
+  /// *Cancellation* and *Ordering* are those of that method.
+  ///
+  /// - Parameters:
+  ///   - pieces: The pieces of the question, in order; together at least one byte.
+  ///   - answer: The description of the answer.
+  ///   - timeout: The longest time to wait for the answer. `nil` means no limit.
+  /// - Returns: The value that the request makes of the answer.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public nonisolated func ask<Value: Sendable>(
+    contentsOf pieces: [[UInt8]], for answer: ReadRequest<Value>, timeout: Timeout? = nil
+  ) async throws -> Value {
+    try Task.checkCancellation()
+    return try await beginAsking(pieces, answer, timeout, isLimited: false).value
+  }
+
+  /// Writes a message, preceded by its length, as a question, and reads its answer: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
+  ///
+  /// *Cancellation* and *Ordering* are those of that method.
+  ///
+  /// - Parameters:
+  ///   - question: The message. If its length does not fit into the prefix, the call throws `.invalidArgument`.
+  ///   - prefix: The format of the length.
+  ///   - answer: The description of the answer.
+  ///   - timeout: The longest time to wait for the answer. `nil` means no limit.
+  /// - Returns: The value that the request makes of the answer.
+  /// - Throws: ``SocketError``, and `CancellationError` if the task is cancelled.
+  public nonisolated func ask<Value: Sendable>(
+    message question: [UInt8], lengthPrefix prefix: LengthPrefix, for answer: ReadRequest<Value>,
+    timeout: Timeout? = nil
+  ) async throws -> Value {
+    try await ask(contentsOf: [prefix.encoded(question.count), question], for: answer, timeout: timeout)
+  }
+
+  /// Queues a question and its answer without waiting for them: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
+  ///
+  /// As with ``enqueueWrite(_:timeout:)-([UInt8],_)``, the handle fails with `.limitExceeded` if more bytes would wait than the stream's
+  /// write budget allows.
   ///
   /// *Ordering*: questions are sent in the order of the calls, from any thread.
   ///
-  /// *Cancellation*: ``Pending/cancel()`` has the effect that cancelling the task has on ``ask(_:for:timeout:)``.
+  /// *Cancellation*: ``Pending/cancel()`` has the effect that cancelling the task has on ``ask(_:for:timeout:)-([UInt8],_,_)``.
   ///
   /// - Parameters:
   ///   - question: The bytes to write, at least one.
@@ -88,13 +156,68 @@ extension ByteStream {
   public nonisolated func enqueueAsk<Value: Sendable>(
     _ question: [UInt8], for answer: ReadRequest<Value>, timeout: Timeout? = nil
   ) -> Pending<Value> {
-    if let error = claimSubmission(of: question.count, for: "enqueueAsk") {
-      return Pending(PendingOutcome(executor, .failure(error)), of: answer)
-    }
-    return beginAsking(question, answer, timeout, isLimited: true)
+    enqueueAsk(contentsOf: [question], for: answer, timeout: timeout)
   }
 
-  /// Queues a question as UTF-8, and its answer: see ``enqueueAsk(_:for:timeout:)``.
+  /// Queues a question that is copied, and its answer: see ``enqueueAsk(_:for:timeout:)-([UInt8],_,_)``.
+  ///
+  /// - Parameters:
+  ///   - question: The bytes to write, at least one. They are copied before the call returns.
+  ///   - answer: The description of the answer.
+  ///   - timeout: The longest time to wait for the answer. `nil` means no limit.
+  /// - Returns: A handle whose ``Pending/value`` waits for the answer.
+  public nonisolated func enqueueAsk<Value: Sendable>(
+    _ question: Span<UInt8>, for answer: ReadRequest<Value>, timeout: Timeout? = nil
+  ) -> Pending<Value> {
+    enqueueAsk([UInt8](copying: question), for: answer, timeout: timeout)
+  }
+
+  /// Queues the bytes of a sequence as a question, and its answer: see ``enqueueAsk(_:for:timeout:)-([UInt8],_,_)``.
+  ///
+  /// - Parameters:
+  ///   - question: The bytes to write, at least one. They are copied before the call returns.
+  ///   - answer: The description of the answer.
+  ///   - timeout: The longest time to wait for the answer. `nil` means no limit.
+  /// - Returns: A handle whose ``Pending/value`` waits for the answer.
+  public nonisolated func enqueueAsk<Value: Sendable>(
+    _ question: some Sequence<UInt8>, for answer: ReadRequest<Value>, timeout: Timeout? = nil
+  ) -> Pending<Value> {
+    enqueueAsk(Array(question), for: answer, timeout: timeout)
+  }
+
+  /// Queues several pieces as one question, without joining them first, and its answer: see ``enqueueAsk(_:for:timeout:)-([UInt8],_,_)``.
+  ///
+  /// - Parameters:
+  ///   - pieces: The pieces of the question, in order; together at least one byte.
+  ///   - answer: The description of the answer.
+  ///   - timeout: The longest time to wait for the answer. `nil` means no limit.
+  /// - Returns: A handle whose ``Pending/value`` waits for the answer.
+  public nonisolated func enqueueAsk<Value: Sendable>(
+    contentsOf pieces: [[UInt8]], for answer: ReadRequest<Value>, timeout: Timeout? = nil
+  ) -> Pending<Value> {
+    if let error = claimSubmission(of: pieces.reduce(0) { $0 + $1.count }, for: "enqueueAsk") {
+      return Pending(PendingOutcome(executor, .failure(error)), of: answer)
+    }
+    return beginAsking(pieces, answer, timeout, isLimited: true)
+  }
+
+  /// Queues a message, preceded by its length, as a question, and its answer: see ``enqueueAsk(_:for:timeout:)-([UInt8],_,_)``.
+  ///
+  /// - Parameters:
+  ///   - question: The message.
+  ///   - prefix: The format of the length.
+  ///   - answer: The description of the answer.
+  ///   - timeout: The longest time to wait for the answer. `nil` means no limit.
+  /// - Returns: A handle whose ``Pending/value`` waits for the answer.
+  /// - Throws: ``SocketError`` with `.invalidArgument` if the length does not fit into the prefix. Then nothing is queued.
+  public nonisolated func enqueueAsk<Value: Sendable>(
+    message question: [UInt8], lengthPrefix prefix: LengthPrefix, for answer: ReadRequest<Value>,
+    timeout: Timeout? = nil
+  ) throws -> Pending<Value> {
+    enqueueAsk(contentsOf: [try prefix.encoded(question.count), question], for: answer, timeout: timeout)
+  }
+
+  /// Queues a question as UTF-8, and its answer: see ``enqueueAsk(_:for:timeout:)-([UInt8],_,_)``.
   ///
   /// - Parameters:
   ///   - question: The text to write, not empty.
@@ -107,7 +230,7 @@ extension ByteStream {
     enqueueAsk(Array(question.utf8), for: answer, timeout: timeout)
   }
 
-  /// Queues a message as a question, and its answer: see ``enqueueAsk(_:for:timeout:)``.
+  /// Queues a message as a question, and its answer: see ``enqueueAsk(_:for:timeout:)-([UInt8],_,_)``.
   ///
   /// - Parameters:
   ///   - question: The message.
@@ -124,14 +247,15 @@ extension ByteStream {
   }
 
   private nonisolated func beginAsking<Value>(
-    _ question: [UInt8], _ answer: ReadRequest<Value>, _ timeout: Timeout?, isLimited: Bool
+    _ question: [[UInt8]], _ answer: ReadRequest<Value>, _ timeout: Timeout?, isLimited: Bool
   ) -> Pending<Value> {
     let outcome = PendingOutcome(executor)
     let called = executor.reactor.now
     let kind = answer.kind
     submit {
-      if isLimited { $0.executor.submissions.reached(question.count) }
-      $0.core.ask(question, kind, timeout, called, outcome, owner: $0, isLimited: isLimited)
+      let count = question.reduce(0) { $0 + $1.count }
+      if isLimited { $0.executor.submissions.reached(count) }
+      $0.core.ask(question, count, kind, timeout, called, outcome, owner: $0, isLimited: isLimited)
     }
     return Pending(outcome, of: answer)
   }

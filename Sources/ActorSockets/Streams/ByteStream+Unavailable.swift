@@ -39,6 +39,19 @@ extension ByteStream {
   @available(*, unavailable, message: "use write(utf8:), which sends the text as UTF-8")
   public func write(_ text: String) async throws {}
 
+  @available(*, unavailable, message: "use enqueueWrite(utf8:), which sends the text as UTF-8")
+  public func enqueueWrite(_ text: String) -> Pending<Void> { enqueueWrite([]) }
+
+  @available(*, unavailable, message: "use ask(utf8:for:), which sends the text as UTF-8")
+  public func ask<Value>(_ question: String, for answer: ReadRequest<Value>) async throws -> Value {
+    try await read(answer)
+  }
+
+  @available(*, unavailable, message: "use enqueueAsk(utf8:for:), which sends the text as UTF-8")
+  public func enqueueAsk<Value>(_ question: String, for answer: ReadRequest<Value>) -> Pending<Value> {
+    enqueueRead(answer)
+  }
+
   @available(*, unavailable, message: "use write(utf8:) with \"\\n\" at the end of the text")
   public func writeLine(_ text: String) async throws {}
 

@@ -58,19 +58,20 @@ private final class QueuedExchange: ExchangeInQueues {
 }
 
 extension StreamCore {
-  /// Admits a question and the read of its answer. If `isLimited`, the write budget applies, as to other enqueued writes.
+  /// Admits a question, whose pieces have `count` bytes, and the read of its answer. If `isLimited`, the write budget applies, as to other
+  /// enqueued writes.
   func ask(
-    _ question: [UInt8], _ kind: ReadKind, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome,
-    owner: any ByteStream, isLimited: Bool
+    _ question: [[UInt8]], _ count: Int, _ kind: ReadKind, _ timeout: Timeout?, _ called: Int64,
+    _ outcome: PendingOutcome, owner: any ByteStream, isLimited: Bool
   ) {
     writeLeavesElements()
     do {
       try kind.validate()
       if case .peek = kind { throw SocketError.invalid("ask", "a peek leaves the answer for the next read") }
-      if question.isEmpty { throw SocketError.invalid("ask", "a question of no bytes has no answer") }
+      if count == 0 { throw SocketError.invalid("ask", "a question of no bytes has no answer") }
       if let refusal, !lifecycle.readsFindEnd { throw refusal.during("ask").thrown }
       try checkWritable()
-      if isLimited { try checkBudget(for: question.count) }
+      if isLimited { try checkBudget(for: count) }
       if let timeout, timeout.startsAtCall, timeout.end(startingAt: called) <= registration.reactor.now {
         throw SocketError(.timedOut, operation: "ask", detail: "not asked \(timeout.limit)")
       }
@@ -81,13 +82,13 @@ extension StreamCore {
     let write = operation(.question(exchange), nil, nil)
     write.called = called
     let isFirst = writes.queue.isEmpty
-    exchange.write = admitUnsent(.pieces([question]), alreadySent: 0, write)
+    exchange.write = admitUnsent(.pieces(question), alreadySent: 0, write)
     let read = operation(.answer(exchange), timeout, nil)
     read.start = called
     read.called = called
     // Before anything is sent, so that a read which fails at once takes the question back.
     let id = admit(kind, read) { exchange.read = $0 }
-    sendGathering(question.count, isFirst: isFirst, hasTimeout: false, of: owner)
+    sendGathering(count, isFirst: isFirst, hasTimeout: false, of: owner)
     outcome.callHere({ @Sendable [weak owner] in owner?.callHere(id) { $0.core.cancelExchange($1) } }) {
       $0.admitted(takeBack: $1)
     }

@@ -24,14 +24,15 @@ extension StreamCore {
     }
   }
 
+  /// The pieces have `count` bytes.
   func enqueue(
-    _ bytes: [UInt8], _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome,
+    _ pieces: [[UInt8]], _ count: Int, _ timeout: Timeout?, _ called: Int64, _ outcome: PendingOutcome,
     owner: any ByteStream
   ) {
     writeLeavesElements()
     do {
       try checkWritable()
-      try checkBudget(for: bytes.count)
+      try checkBudget(for: count)
     } catch {
       return outcome.callHere(.failure(error)) { $0.resolve($1) }
     }
@@ -39,7 +40,7 @@ extension StreamCore {
       .handle { result in outcome.callHere(result) { $0.resolve($1) } }, timeout, nil)
     write.start = called
     write.called = called
-    let id = admitGathered(bytes, write, of: owner)
+    let id = admitGathered(pieces, count, write, of: owner)
     outcome.callHere({ @Sendable [weak owner] in owner?.callHere(id) { $0.core.cancelWrite($1) } }) {
       $0.admitted(takeBack: $1)
     }

@@ -27,10 +27,10 @@ extension StreamCore: GatheredSender {
   }
 
   /// A large write is sent at once, while its bytes are in the processor's caches.
-  func admitGathered(_ bytes: [UInt8], _ write: Operation, of owner: any ByteStream) -> UInt64 {
+  func admitGathered(_ pieces: [[UInt8]], _ count: Int, _ write: Operation, of owner: any ByteStream) -> UInt64 {
     let isFirst = writes.queue.isEmpty
-    let id = admitUnsent(.pieces([bytes]), alreadySent: 0, write)
-    sendGathering(bytes.count, isFirst: isFirst, hasTimeout: write.timeout != nil, of: owner)
+    let id = admitUnsent(.pieces(pieces), alreadySent: 0, write)
+    sendGathering(count, isFirst: isFirst, hasTimeout: write.timeout != nil, of: owner)
     return id
   }
 

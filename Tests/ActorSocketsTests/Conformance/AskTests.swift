@@ -36,6 +36,36 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `Whatever can be written can be a question`(transport: Transport) async throws {
+    let pair = try await transport.pair()
+    let server = serve(pair.server)
+    let client = pair.client
+    let bytes = Array("_12\n".utf8)
+    // The prefix of a message is the letter A.
+    let prefixed = [UInt8](repeating: 66, count: 64) + [10]
+    #expect(try await client.ask(bytes.span.extracting(1..<4), for: .line()) == "<12>")
+    #expect(try await client.ask(bytes[1...], for: .line()) == "<12>")
+    #expect(try await client.ask("_3\n".dropFirst().utf8, for: .line()) == "<3>")
+    #expect(try await client.ask(contentsOf: [[52], [], [53, 10]], for: .line()) == "<45>")
+    let long = String(decoding: [65] + prefixed.dropLast(), as: UTF8.self)
+    #expect(try await client.ask(message: prefixed, lengthPrefix: .uint8, for: .line()) == "<\(long)>")
+    let answers = [
+      client.enqueueAsk(bytes.span.extracting(1..<4), for: .line()), client.enqueueAsk(bytes[2...], for: .line()),
+      client.enqueueAsk(contentsOf: [[54], [55, 10]], for: .line()),
+      try client.enqueueAsk(message: prefixed, lengthPrefix: .uint8, for: .line()),
+    ]
+    for (answer, expected) in zip(answers, ["12", "2", "67", long]) {
+      #expect(try await answer.value == "<\(expected)>")
+    }
+    await expectError(.invalidArgument) { _ = try await client.ask(contentsOf: [[], []], for: .line()) }
+    await expectError(.invalidArgument) {
+      _ = try await client.ask(message: [UInt8](repeating: 0, count: 256), lengthPrefix: .uint8, for: .line())
+    }
+    await client.close()
+    #expect(try await server.value.count == 9)
+  }
+
+  @Test(arguments: Transport.allCases)
   func `Questions do not wait for answers, and go out in the order of their calls`(transport: Transport) async throws {
     let pair = try await transport.pair()
     let answers = (0..<50).map { number in

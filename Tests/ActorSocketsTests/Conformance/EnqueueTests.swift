@@ -34,6 +34,42 @@ import Testing
     for handle in handles { try await handle.value }
   }
 
+  private struct Message: WritableMessage {
+    let text: String
+    func append(to bytes: inout [UInt8]) throws { bytes += text.utf8 }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Whatever can be written can be enqueued`(transport: Transport) async throws {
+    let pair = try await transport.pair()
+    let client = pair.client
+    let bytes = Array("0123456789".utf8)
+    let handles = [
+      client.enqueueWrite(bytes), client.enqueueWrite(bytes[2..<4]), client.enqueueWrite("abc".dropFirst().utf8),
+      client.enqueueWrite(bytes.span.extracting(4..<6)),
+      client.enqueueWrite(contentsOf: [[65], [], Array(bytes[6...]), [66]]),
+      client.enqueueWrite(contentsOf: []), client.enqueueWrite(utf8: "é"),
+      try client.enqueueWrite(message: Message(text: "one")),
+      try client.enqueueWrite(messages: ["two", "three"].map(Message.init)),
+      try client.enqueueWrite(message: [1, 2, 3], lengthPrefix: .uint16(.big)),
+    ]
+    for handle in handles { try await handle.value }
+    let expected = bytes + Array("23bc45A6789Béonetwothree".utf8) + [0, 3, 1, 2, 3]
+    #expect(try await pair.server.read(exactly: expected.count) == expected)
+    #expect(throws: SocketError.self) {
+      _ = try client.enqueueWrite(message: [UInt8](repeating: 0, count: 256), lengthPrefix: .uint8)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `Pieces that were sent no longer count against the budget`(transport: Transport) async throws {
+    let pair = try await transport.pair { $0.writeBudget = 1000 }
+    for number in 0..<20 {
+      try await pair.client.enqueueWrite(contentsOf: [pattern(300, from: number * 400), pattern(100)]).value
+      #expect(try await pair.server.read(exactly: 400) == pattern(300, from: number * 400) + pattern(100))
+    }
+  }
+
   @Test(arguments: Transport.allCases)
   func `Any number of tasks may ask for an outcome, any number of times`(transport: Transport) async throws {
     let pair = try await transport.pair()
