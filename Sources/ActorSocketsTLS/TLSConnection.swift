@@ -35,6 +35,7 @@ public actor TLSConnection: ByteStream {
   public nonisolated let carrier: any ByteStream
 
   nonisolated let registration: Registration
+  package nonisolated let recorder: ConversationRecorder?
   private nonisolated let peerEnd = Atomic<Bool>(false)
   /// Used by the stream beneath and by `deinit`.
   private nonisolated let layer: ReactorBound<TLSTransport>
@@ -49,7 +50,7 @@ public actor TLSConnection: ByteStream {
     self.registration = registration
     executor = registration
     let transport = TLSTransport(TLSTransport.Setup(context: context, role: role, earlyBytes: early), registration)
-    let recorder = Self.tcpConnection(beneath: carrier)?.recorder
+    recorder = (carrier as? any CapturedStream)?.recorder
     _core = StreamCore(
       transport: CapturingTransport.around(transport, recorder), registration: registration,
       options: StreamCore.Options())
@@ -138,7 +139,7 @@ public actor TLSConnection: ByteStream {
   /// Whether the peer has finished writing, or the connection has ended: see `ByteStream.hasPeerFinished`.
   public nonisolated var hasPeerFinished: Bool { peerEnd.load(ordering: .relaxed) || carrier.hasPeerFinished }
   /// Called by the queues when ``hasPeerFinished`` becomes true.
-  public nonisolated func _peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
+  package nonisolated func peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
 
   /// A line for logs: the number and the stream beneath.
   public nonisolated var description: String { "TLSConnection \(id) over \(carrier)" }
@@ -157,6 +158,8 @@ public actor TLSConnection: ByteStream {
     core.upgrade(to: transport)
   }
 }
+
+extension TLSConnection: StreamOwner, CapturedStream {}
 
 extension TLSConnection: CustomStringConvertible {}
 

@@ -26,7 +26,7 @@ public actor InMemoryConnection: ByteStream {
     /// The most time that ``ByteStream/close()`` may take to send the written bytes. After that, the connection is
     /// aborted. The default is 30 seconds.
     public var closeTimeout: Duration = .seconds(30)
-    /// The most bytes that may wait to be sent. Beyond that, ``ByteStream/enqueueWrite(_:timeout:)`` refuses more. A
+    /// The most bytes that may wait to be sent. Beyond that, ``ByteStream/enqueueWrite(_:timeout:)-([UInt8],_)`` refuses more. A
     /// write counts as at least 256 bytes. The default is 1 MiB.
     public var writeBudget = 1 << 20
     /// The effect of an enqueued write that would exceed the write budget. The write fails by default.
@@ -37,6 +37,10 @@ public actor InMemoryConnection: ByteStream {
     public var onTimeout = TimeoutAction.keepOpen
     /// When a write returns. By default, when its bytes are sent.
     public var writeCompletion = WriteCompletion.sent
+    /// The capture that records the bytes of the connection, for Wireshark: what the first end, or the one that connected, sends and
+    /// receives. Not set by default. Ends without IP addresses get made-up ones, as those of unix sockets do: see
+    /// <doc:SeeingInside>.
+    public var capture: PacketCapture?
     /// How the connection detects that its peer is gone: by its silence. Off by default.
     public var liveness = Liveness()
 
@@ -75,7 +79,7 @@ public actor InMemoryConnection: ByteStream {
   /// Whether the peer has finished writing, or the connection has ended: see `ByteStream.hasPeerFinished`.
   public nonisolated var hasPeerFinished: Bool { peerEnd.load(ordering: .relaxed) }
   /// Called by the queues when ``hasPeerFinished`` becomes true.
-  public nonisolated func _peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
+  package nonisolated func peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
 
   /// The isolation domain of the connection.
   public nonisolated let executor: ReactorExecutor
@@ -84,6 +88,7 @@ public actor InMemoryConnection: ByteStream {
 
   private nonisolated let registration: Registration
   package nonisolated let identity: Locked<ConnectionIdentity>
+  package nonisolated let recorder: ConversationRecorder?
   private nonisolated let draining = Atomic<Bool>(false)
   private nonisolated let peerEnd = Atomic<Bool>(false)
   private nonisolated let peer = PeerLink()
@@ -129,7 +134,10 @@ public actor InMemoryConnection: ByteStream {
     _ configuration: Configuration, _ addresses: (SocketAddress?, SocketAddress?), _ reactor: Reactor
   ) -> (InMemoryConnection, InMemoryConnection) {
     let first = InMemoryConnection(configuration, addresses, reactor)
-    let second = InMemoryConnection(configuration, (addresses.1, addresses.0), reactor)
+    // One end sees both directions. If both recorded, a capture would have each connection twice.
+    var uncaptured = configuration
+    uncaptured.capture = nil
+    let second = InMemoryConnection(uncaptured, (addresses.1, addresses.0), reactor)
     first.peer.set(second)
     second.peer.set(first)
     return (first, second)
@@ -142,9 +150,10 @@ public actor InMemoryConnection: ByteStream {
     registration = Registration(on: reactor)
     executor = registration
     transport = MemoryTransport(MemoryPipe(capacity: max(1, configuration.capacity)), registration, peer)
+    recorder = ConversationRecorder(configuration.capture, id, identity, isAccepted: false)
     _core = StreamCore(
-      transport: transport, registration: registration, options: configuration.options,
-      idleTimeout: configuration.liveness.idleTimeout)
+      transport: CapturingTransport.around(transport, recorder, socket: registration), registration: registration,
+      options: configuration.options, idleTimeout: configuration.liveness.idleTimeout)
   }
 
   deinit {
@@ -247,6 +256,8 @@ public actor InMemoryConnection: ByteStream {
 }
 
 extension InMemoryConnection: ServedConnection {}
+
+extension InMemoryConnection: StreamOwner, CapturedStream {}
 
 extension InMemoryConnection: CustomStringConvertible {}
 

@@ -13,16 +13,38 @@ extension CapturedEnd {
   static func ends(
     local: SocketAddress?, remote: SocketAddress?, number: UInt64, isAccepted: Bool
   ) -> (local: CapturedEnd, remote: CapturedEnd) {
-    if let local = local?.unmapped, let remote = remote?.unmapped {
-      let isSame = local.isIPv4 == remote.isIPv4
-      if let local = CapturedEnd(isSame ? local : local.mapped),
-        let remote = CapturedEnd(isSame ? remote : remote.mapped)
-      {
-        return (local, remote)
-      }
-    }
+    if let local, let remote, let ends = ends(local, remote) { return ends }
     let (connecting, accepting) = (standIn(1, number), standIn(2, number))
     return isAccepted ? (accepting, connecting) : (connecting, accepting)
+  }
+
+  /// The ends of a datagram. Without IP addresses, the endpoint has `2001:db8:0:3:` followed by its number, and the port 49154. A peer has
+  /// `2001:db8:0:4:` followed by a number that its name has in every capture, 0 for a peer without a name, and the port 49155.
+  static func ends(
+    ofDatagram local: SocketAddress, remote: SocketAddress?, number: UInt64
+  ) -> (local: CapturedEnd, remote: CapturedEnd) {
+    if let remote, let ends = ends(local, remote) { return ends }
+    var name: UInt64 = 0
+    if case .unix(let path)? = remote, !path.isUnnamed {
+      // FNV-1a.
+      name = path.bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    }
+    return (standIn(3, number), standIn(4, name))
+  }
+
+  /// `nil` if one of them is no IP address.
+  private static func ends(_ local: SocketAddress, _ remote: SocketAddress) -> (CapturedEnd, CapturedEnd)? {
+    var (local, remote) = (local.unmapped, remote.unmapped)
+    if local.isIPv4 != remote.isIPv4 {
+      // A socket for both families that is bound to all addresses.
+      if local.isUnspecified, remote.isIPv4, let port = local.port {
+        local = .ipv4(.any, port: port)
+      } else {
+        (local, remote) = (local.mapped, remote.mapped)
+      }
+    }
+    guard let local = CapturedEnd(local), let remote = CapturedEnd(remote) else { return nil }
+    return (local, remote)
   }
 
   package init?(_ address: SocketAddress) {

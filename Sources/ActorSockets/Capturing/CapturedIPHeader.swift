@@ -4,7 +4,7 @@ internal import SocketSystem
 package struct CapturedIPHeader {
   package var source: [UInt8]
   package var destination: [UInt8]
-  /// 6 for TCP.
+  /// 6 for TCP, 17 for UDP.
   package var protocolNumber: UInt8
   package var hopLimit: UInt8 = 64
   package var trafficClass: UInt8 = 0

@@ -9,7 +9,7 @@ package final class ConversationRecorder: Sendable {
   /// `nil` until the connection is up.
   private let conversation = Locked<CapturedConversation?>(nil)
 
-  init?(_ capture: PacketCapture?, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
+  package init?(_ capture: PacketCapture?, _ id: UInt64, _ identity: Locked<ConnectionIdentity>, isAccepted: Bool) {
     guard let capture else { return nil }
     self.capture = capture
     self.id = id
@@ -25,8 +25,7 @@ package final class ConversationRecorder: Sendable {
       isAccepted: isAccepted)
     // Different numbers for each connection: the next one may have the same addresses.
     let sequence = UInt32(truncatingIfNeeded: id &* 0x9e37_79b9)
-    let name = ObservedConnection(id, identity).description
-    record(comment: "connection \(name.prefix(utf8: Self.longestName))") { conversation in
+    record(comment: Self.comment("connection", id, identity)) { conversation in
       if conversation != nil { return [] }
       conversation = CapturedConversation(
         local: ends.local, remote: ends.remote, isAccepted: isAccepted, sequence: (sequence, ~sequence))
@@ -35,6 +34,11 @@ package final class ConversationRecorder: Sendable {
   }
 
   private static var longestName: Int { 1_000 }
+
+  /// The comment of the first packet.
+  static func comment(_ kind: String, _ id: UInt64, _ identity: ConnectionIdentity) -> String {
+    "\(kind) \(ObservedConnection(id, identity).description.prefix(utf8: longestName))"
+  }
 
   func sent(_ bytes: Span<UInt8>, by side: CapturedConversation.Side) {
     record { $0?.sent(bytes, by: side) ?? [] }
@@ -58,4 +62,9 @@ package final class ConversationRecorder: Sendable {
           packet.bytes, at: time, packet.sender == .local ? .outbound : .inbound, comment: comment.take())
       })
   }
+}
+
+/// A connection whose bytes may be recorded. A layer above it shares its recorder.
+package protocol CapturedStream: ByteStream {
+  nonisolated var recorder: ConversationRecorder? { get }
 }

@@ -29,8 +29,8 @@ public struct Pending<Value: Sendable>: Sendable {
   /// Cancels the operation. Its value throws `CancellationError`, unless the operation was already finished.
   ///
   /// A cancelled read leaves its bytes for the next one, and the reads enqueued after it fail with `.precedingReadFailed`. For a
-  /// question, see ``ByteStream/enqueueAsk(_:for:timeout:)``. A write is removed if no byte of it was sent. Otherwise the rest is still
-  /// sent, so that no message is cut off.
+  /// question, see ``ByteStream/enqueueAsk(_:for:timeout:)-([UInt8],_,_)``. A write is removed if no byte of it was sent. Otherwise the rest
+  /// is still sent, so that no message is cut off.
   ///
   /// *Ordering*: it takes effect after the calls that were made before it.
   public func cancel() { outcome.submit { $0.cancel() } }

@@ -11,7 +11,7 @@ public import SocketSystem
 /// the rest is sent in the background, because a message must not be torn.
 ///
 /// *Ordering.* Operations begin in the order in which they are called. Tasks that run concurrently call in no particular order.
-/// ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)`` queue operations in the order of the calls without waiting. If an
+/// ``enqueueRead(_:timeout:)`` and ``enqueueWrite(_:timeout:)-([UInt8],_)`` queue operations in the order of the calls without waiting. If an
 /// extension adds a method, the first operation of that method has the place of the method's own call. Synchronous members, such as
 /// ``abort()``, can be called in the stream's isolation. There they take effect at once, ahead of the calls that wait in the queue.
 ///
@@ -69,13 +69,15 @@ public protocol ByteStream: ReactorActor {
   ///   does not exist yet or is closed; the error of the closure.
   func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value
 
-  /// Called by the queues when ``hasPeerFinished`` becomes true.
-  // This is underscored because the requirements of a public protocol are public.
-  nonisolated func _peerHasFinished()
-
   /// The queues, and the transport that moves the bytes.
   // This is underscored because the requirements of a public protocol are public.
   var _core: _StreamCore { get }
+}
+
+/// What the queues need of the connection that has them. All connections conform.
+package protocol StreamOwner: ByteStream {
+  /// Called when ``hasPeerFinished`` becomes true.
+  nonisolated func peerHasFinished()
 }
 
 extension ByteStream {

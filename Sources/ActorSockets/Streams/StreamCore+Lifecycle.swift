@@ -111,7 +111,7 @@ extension StreamCore {
       if let encryption = transport.encryption { encryption.giveUp() } else { transport.abort() }
     }
     if actions.contains(.openQueues) { openQueues() }
-    if !actions.isDisjoint(with: [.tellOfPeerEnd, .report]) { owner?._peerHasFinished() }
+    if !actions.isDisjoint(with: [.tellOfPeerEnd, .report]) { owner?.peerHasFinished() }
     if actions.contains(.tellOfPeerEnd) { waiters?.peerFinished.resumeAll(.success(())) }
     if actions.contains(.refuseWrites) {
       writes.queue.refuse(lifecycle.writeError.during("write"), unsentCiphertext: unsentCiphertext)

@@ -61,7 +61,7 @@ public final class _StreamCore {
   package var options: Options {
     didSet { optionsChanged() }
   }
-  private(set) weak var owner: (any ByteStream)?
+  private(set) weak var owner: (any StreamOwner)?
   /// The close deadline, or that of an abandoned tail.
   var deadline: DeadlineKey?
   /// `nil` until a call waits.
@@ -101,7 +101,7 @@ public final class _StreamCore {
   }
 
   /// Called before anything else happens on the reactor.
-  package func setOwner(_ owner: any ByteStream) { self.owner = owner }
+  package func setOwner(_ owner: any StreamOwner) { self.owner = owner }
 
   // MARK: Events from the transport
 

@@ -38,7 +38,7 @@ public actor TCPConnection: ByteStream {
     /// How long ``ByteStream/close()`` may take to send the remaining bytes; after that the connection is aborted. 30 seconds
     /// by default.
     public var closeTimeout: Duration = .seconds(30)
-    /// The largest number of bytes that may wait to be sent, including the new write, in ``ByteStream/enqueueWrite(_:timeout:)``.
+    /// The largest number of bytes that may wait to be sent, including the new write, in ``ByteStream/enqueueWrite(_:timeout:)-([UInt8],_)``.
     /// 1 MiB by default. `write` has no such limit, because it suspends its caller.
     ///
     /// The rest of a write that was cancelled or timed out counts; bytes of files do not. Each waiting operation, also one that sends a
@@ -257,7 +257,7 @@ public actor TCPConnection: ByteStream {
   /// Whether the peer has finished writing, or the connection has ended: see ``ByteStream/hasPeerFinished``.
   public nonisolated var hasPeerFinished: Bool { peerEnd.load(ordering: .relaxed) }
   /// Called by the queues when ``hasPeerFinished`` becomes true.
-  public nonisolated func _peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
+  package nonisolated func peerHasFinished() { peerEnd.store(true, ordering: .relaxed) }
 
   /// A description in one line, for logs: the number, the label and the addresses. ``ByteStream/status`` has more.
   public nonisolated var description: String {
@@ -299,6 +299,8 @@ public actor TCPConnection: ByteStream {
 extension TCPConnection: ServedConnection {
   package func endLinger(by end: Int64) { transport.endLinger(by: end) }
 }
+extension TCPConnection: StreamOwner, CapturedStream {}
+
 extension TCPConnection: CustomStringConvertible {}
 extension TCPConnection: Hashable, Identifiable {}
 

@@ -51,7 +51,7 @@ extension UDPEndpoint {
     /// The treatment of a datagram whose destination has no room for it. It waits by default.
     public var fullDestination = FullDestination.wait
     /// Whether a send throws if it cannot deliver a reply because of the peer. Off by default, so that no peer can end a loop that replies
-    /// (``Datagram/reply(_:)``) to what it receives.
+    /// (``Datagram/reply(_:)-([UInt8])``) to what it receives.
     ///
     /// If it is off, such a reply is dropped, counted in ``UDPEndpoint/Metrics/datagramsUndelivered``, and reported by
     /// ``UDPEndpoint/errors``. It cannot be delivered if its destination is port 0, a unix socket without a name, or an address that
@@ -76,6 +76,10 @@ extension UDPEndpoint {
     /// then fetches up to 8 messages with up to 64 datagrams each; without it, up to 32 datagrams. So it slows down an endpoint that
     /// receives from many peers. Joined datagrams have the metadata of the first one. Kernels before Linux 5.0 ignore it.
     public var receiveOffload = false
+    /// The capture that records the datagrams of the endpoint, for Wireshark. Not set by default.
+    ///
+    /// An endpoint that is captured sends from its reactor's thread only.
+    public var capture: PacketCapture?
     /// The permission bits of a unix socket's file, for example `0o660`. Sending to it requires write permission. With `nil`,
     /// the default, the umask decides.
     public var permissions: UInt16?
@@ -111,7 +115,7 @@ extension UDPEndpoint {
     public init(rawValue: Int) { self.rawValue = rawValue }
 
     /// ``Datagram/localAddress`` and ``Datagram/interfaceIndex``: IP_PKTINFO. A server with several addresses needs it, so that
-    /// ``Datagram/reply(_:)`` comes from the address that the request was sent to.
+    /// ``Datagram/reply(_:)-([UInt8])`` comes from the address that the request was sent to.
     public static let localAddress = Metadata(rawValue: 1)
     /// ``Datagram/trafficClass``, which includes the congestion bits (ECN): IP_RECVTOS.
     public static let trafficClass = Metadata(rawValue: 2)

@@ -168,7 +168,13 @@ extension UDPEndpoint {
     /// The number of dropped datagrams that the observer knows of.
     var reportedDrops: UInt64 = 0
 
-    init(observer: (any ReactorObserver)?) { self.observer = observer }
+    /// Records what is counted; `nil` without a capture.
+    var recorder: DatagramRecorder?
+
+    init(observer: (any ReactorObserver)?, recorder: DatagramRecorder?) {
+      self.observer = observer
+      self.recorder = recorder
+    }
 
     mutating func received(_ count: Int, isTruncated: Bool) {
       datagramsReceived += 1

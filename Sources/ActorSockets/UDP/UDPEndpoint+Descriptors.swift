@@ -54,7 +54,7 @@ extension UDPEndpoint {
   ///   - address: The destination; `nil` for the connected peer.
   ///   - timeout: How long it may wait for room; `nil` for no limit.
   /// - Throws: ``SocketError``: `.invalidArgument` if the socket is not a unix socket; `.limitExceeded` if the process's user
-  ///   has more descriptors in flight than RLIMIT_NOFILE allows; the errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``;
+  ///   has more descriptors in flight than RLIMIT_NOFILE allows; the errors of ``send(_:to:timeout:)-([UInt8],SocketAddress,_)``;
   ///   `CancellationError` when the task is cancelled.
   public func send(
     _ bytes: [UInt8], passing descriptor: consuming OwnedDescriptor, to address: SocketAddress? = nil,

@@ -28,6 +28,7 @@ extension UDPEndpoint {
         let (batch, count) = receiveBatch(index, upTo: min(limit, Self.fetchSize))
       else { return .empty }
       core.rotation.yielded(index)
+      if counts.recorder != nil { recordReceived(batch, count, through: index) }
       if let taken = try registration.reactor.whileBatchIsRead({ try take(batch, count) }) { return .found(taken) }
       // A flood of dropped datagrams must not hold up other sockets.
       receives.budget.use(operations: count)

@@ -58,7 +58,7 @@ extension UDPEndpoint {
   ///   - bytes: The bytes; an empty array is a valid datagram.
   ///   - endpoint: The destination. Of several addresses of a name, the first that this endpoint can reach is used.
   ///   - timeout: How long it may wait for the look-up and for room; `nil` for no limit.
-  /// - Throws: The errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``; `.hostNotFound`, `.resolverFailed`.
+  /// - Throws: The errors of ``send(_:to:timeout:)-([UInt8],SocketAddress,_)``; `.hostNotFound`, `.resolverFailed`.
   public func send(_ bytes: [UInt8], to endpoint: Endpoint, timeout: Timeout? = nil) async throws {
     let place = if let place = claimPlace() { place } else { await requeue() }
     try CurrentTask.checkCancellation()
@@ -83,9 +83,9 @@ extension UDPEndpoint {
   /// *Cancellation* and *ordering* are those of ``send(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
-  ///   - datagram: The datagram, for example a ``Datagram/reply(_:)``.
+  ///   - datagram: The datagram, for example a ``Datagram/reply(_:)-([UInt8])``.
   ///   - timeout: How long it may wait for room; `nil` for no limit.
-  /// - Throws: The errors of ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-(_,SocketAddress,_)``. A reply that cannot be
+  /// - Throws: The errors of ``send(_:timeout:)-([UInt8],_)`` and ``send(_:to:timeout:)-([UInt8],SocketAddress,_)``. A reply that cannot be
   ///   delivered because of the peer throws nothing: see ``Configuration/throwsUndeliverableReplies``.
   @inlinable @inline(__always)
   public nonisolated func send(_ datagram: Datagram, timeout: Timeout? = nil) async throws {
@@ -173,7 +173,7 @@ extension UDPEndpoint {
   ///   - bytes: The bytes.
   ///   - address: The destination; `nil` for the connected peer.
   /// - Returns: `true` if it was sent; `false` if there is no room, or if it would overtake an earlier send that waits.
-  /// - Throws: The errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``, and `.notConnected` if there is neither an address
+  /// - Throws: The errors of ``send(_:to:timeout:)-([UInt8],SocketAddress,_)``, and `.notConnected` if there is neither an address
   ///   nor a peer.
   @discardableResult
   public func sendNow(_ bytes: Span<UInt8>, to address: SocketAddress? = nil) throws -> Bool {
@@ -206,8 +206,10 @@ extension UDPEndpoint {
     if core.mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     guard let route = try routeAtOnce(address, isReply: isReply) else { return false }
     var failure: SystemError?
-    switch try transmit(bytes, route, isReply: isReply, after: &failure) {
-    case .sent: return true
+    switch try transmit(bytes.count, route, isReply: isReply, after: &failure, { $0.send(bytes, to: $1) }) {
+    case .sent:
+      if counts.recorder != nil { recordSent(bytes, on: route) }
+      return true
     case .undelivered: return false
     case .noRoom(let isShortage):
       noRoom(route.index, for: address, isShortage: isShortage)
@@ -256,7 +258,7 @@ extension UDPEndpoint {
     try checkSize(datagram.bytes.count)
     let isReply = isLenientReply(datagram)
     if datagram.isPlain,
-      try sendAtOnce(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: isReply, after: &failure)
+      try sendAtOnce(.one(datagram.bytes), to: datagram.remoteAddress, timeout, isReply: isReply, after: &failure)
     {
       return nil
     }
@@ -270,13 +272,19 @@ extension UDPEndpoint {
 
   /// Returns whether nothing is left to do.
   private func sendAtOnce(
-    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool, after failure: inout SystemError?
+    _ content: DatagramContent, to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool,
+    after failure: inout SystemError?
   ) throws -> Bool {
     if core.mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     if let timeout, timeout.hasPassed(at: registration.reactor.now) { return false }
     guard let route = try routeAtOnce(address, isReply: isReply) else { return true }
-    switch try transmit(bytes.span, route, isReply: isReply, after: &failure) {
-    case .sent, .undelivered: return true
+    switch try transmit(
+      content.count, route, isReply: isReply, after: &failure, { content.send(on: $0, to: $1) })
+    {
+    case .sent:
+      if counts.recorder != nil { recordSent(content, on: route) }
+      return true
+    case .undelivered: return true
     case .noRoom(let isShortage):
       if dropsAtFull(route.destination?.unmapped, isShortage: isShortage) { return true }
       noRoom(route.index, for: address, isShortage: isShortage)
@@ -301,11 +309,18 @@ extension UDPEndpoint {
   nonisolated func sendWithoutHop(
     _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool = false
   ) throws -> SendAttempt {
+    try sendWithoutHop(.one(bytes), to: address, timeout, isReply: isReply)
+  }
+
+  @inline(__always)
+  nonisolated func sendWithoutHop(
+    _ content: DatagramContent, to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
+  ) throws -> SendAttempt {
     guard executor.claimCallWithoutHop() else {
-      return try sendThroughGate(bytes, to: address, timeout, isReply: isReply)
+      return try sendThroughGate(content, to: address, timeout, isReply: isReply)
     }
     try CurrentTask.checkCancellation()
-    return try callHere((bytes, address, timeout, isReply)) { endpoint, datagram in
+    return try callHere((content, address, timeout, isReply)) { endpoint, datagram in
       if endpoint.filters.send != nil { return .notSent }
       let isReply = datagram.3 && !endpoint.configuration.throwsUndeliverableReplies
       try endpoint.checkSendable(isReply: isReply)
@@ -323,19 +338,20 @@ extension UDPEndpoint {
   }
 
   private nonisolated func sendThroughGate(
-    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
+    _ content: DatagramContent, to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
   ) throws -> SendAttempt {
     if executor.isIsolatingCurrentContext() != false || !executor.hasSettled { return .notSent }
     try CurrentTask.checkCancellation()
     if let timeout, timeout.hasPassed(at: executor.reactor.now) { return .notSent }
     let isReply = isReply && !configuration.throwsUndeliverableReplies
-    return executor.reactor.inItsSystem { gate.send(bytes.span, to: address, isReply: isReply) } ?? .notSent
+    return executor.reactor.inItsSystem { gate.send(content, to: address, isReply: isReply) } ?? .notSent
   }
 
   /// From now on, other threads may send.
   private func openGate() {
     executor.callIsSettled()
-    guard refusal == nil, filters.send == nil, core.reportedError == nil, !core.mustWaitToSend, sends.queue.isEmpty
+    guard refusal == nil, filters.send == nil, core.reportedError == nil, !core.mustWaitToSend, sends.queue.isEmpty,
+      counts.recorder == nil
     else { return }
     gate.open(core.routes, longest: core.sizes.send)
   }

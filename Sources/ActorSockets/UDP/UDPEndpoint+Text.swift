@@ -20,7 +20,7 @@ extension UDPEndpoint {
   ///   - text: The text.
   ///   - address: The destination.
   ///   - timeout: How long it may wait for room; `nil` for no limit.
-  /// - Throws: The errors of ``send(_:to:timeout:)-(_,SocketAddress,_)``.
+  /// - Throws: The errors of ``send(_:to:timeout:)-([UInt8],SocketAddress,_)``.
   @inlinable @inline(__always)
   public nonisolated func send(
     utf8 text: some StringProtocol, to address: SocketAddress, timeout: Timeout? = nil
@@ -36,7 +36,7 @@ extension UDPEndpoint {
   ///   - text: The text.
   ///   - endpoint: The destination. Of several addresses of a name, the first that this endpoint can reach is used.
   ///   - timeout: How long it may wait for the look-up and for room; `nil` for no limit.
-  /// - Throws: The errors of ``send(_:to:timeout:)-(_,Endpoint,_)``.
+  /// - Throws: The errors of ``send(_:to:timeout:)-([UInt8],Endpoint,_)``.
   @inlinable @inline(__always)
   public nonisolated func send(
     utf8 text: some StringProtocol, to endpoint: Endpoint, timeout: Timeout? = nil

@@ -9,19 +9,21 @@ extension UDPEndpoint {
     case noRoom(isShortage: Bool)
   }
 
-  /// `failure` is the outcome of an attempt by another thread. It counts as the first one here.
+  /// Sends `count` bytes by `send`. `failure` is the outcome of an attempt by another thread. It counts as the first one here.
+  @inline(__always)
   func transmit(
-    _ bytes: Span<UInt8>, _ route: DatagramRoutes.Route, isReply: Bool, after failure: inout SystemError?
+    _ count: Int, _ route: DatagramRoutes.Route, isReply: Bool, after failure: inout SystemError?,
+    _ send: (BorrowedDescriptor, SocketAddress?) -> Transfer
   ) throws(SocketError) -> Transmission {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     var attempts = SendAttempts()
     while true {
       guard let socket = core.routes.sockets[route.index].socket else { throw SocketError(.closed, operation: "send") }
-      switch failure.take().map({ .failed($0) }) ?? socket.send(bytes, to: route.destination) {
+      switch failure.take().map({ .failed($0) }) ?? send(socket, route.destination) {
       case .bytes:
         if let suspect = attempts.suspect { reportStale(suspect) }
         core.sent()
-        counts.sent(1, bytes: bytes.count)
+        counts.sent(1, bytes: count)
         return .sent
       case .wouldBlock:
         if let suspect = attempts.suspect { reportStale(suspect) }
@@ -36,8 +38,8 @@ extension UDPEndpoint {
           continue
         }
         let address = receiver(on: route)
-        let reason = self.failure(error, address, bytes.count)
-        if !isReply || error.isOfProgram(bytes.count, to: address) { throw reason }
+        let reason = self.failure(error, address, count)
+        if !isReply || error.isOfProgram(count, to: address) { throw reason }
         undelivered(reason)
         return .undelivered
       }
@@ -171,6 +173,9 @@ extension UDPEndpoint {
 
   private func noteSent(_ sent: Int, of batch: DatagramBatch, _ gathered: Gathered) {
     core.sent()
+    for (datagram, route) in gathered.recorded.prefix(sent) {
+      recordSent(datagram.bytes.span, on: route, datagram.metadata)
+    }
     sends.queue.sent(sent)
     counts.sent(sent, bytes: batch.bytes(ofFirst: sent))
     // The kernel has copies now. Close the descriptors here, because the entry may wait until its other datagrams are sent.
@@ -218,6 +223,8 @@ extension UDPEndpoint {
     let first: (address: SocketAddress?, count: Int, isReply: Bool)
     /// The descriptors that go with a datagram, and the datagram's index in the batch.
     var passed: [(index: Int, descriptors: DescriptorBundle)] = []
+    /// The datagrams of the batch, if they are recorded.
+    var recorded: [(datagram: Datagram, route: DatagramRoutes.Route)] = []
   }
 
   /// Puts the first datagrams of the queue that use the same socket into a batch; `nil` if the queue is empty. Throws why the first
@@ -249,6 +256,7 @@ extension UDPEndpoint {
           gathered = Gathered(index: route.index, first: (receiver(on: route), datagram.bytes.count, isReply))
         }
         if let descriptors { gathered?.passed.append((batch.count - 1, descriptors)) }
+        if counts.recorder != nil { gathered?.recorded.append((datagram, route)) }
       } catch {
         // Send the earlier datagrams first.
         if gathered != nil { break }

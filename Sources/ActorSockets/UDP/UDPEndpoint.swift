@@ -139,7 +139,8 @@ public actor UDPEndpoint: ReactorActor {
       made.sockets, isOnDevice: configuration.device != nil, DatagramSizes(configuration), file: made.file)
     let families = AddressFamily.allCases.filter { family in made.sockets.contains { $0.kind.serves(family) } }
     bound = (made.sockets.map(\.address.unmapped), families)
-    counts = Counts(observer: reactor.observer)
+    counts = Counts(
+      observer: reactor.observer, recorder: DatagramRecorder(configuration.capture, id, identity))
     // Closing must be able to release these closures, because they may hold a reference to the endpoint.
     self.configuration = configuration.withoutClosures
     filters = (configuration.receiveFilter, configuration.sendFilter)

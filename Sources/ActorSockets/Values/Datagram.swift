@@ -51,6 +51,33 @@ public struct Datagram: Sendable {
     self.init(Array(text.utf8), to: remoteAddress)
   }
 
+  /// Creates a datagram to be sent, whose bytes are those of several pieces.
+  ///
+  /// - Parameters:
+  ///   - pieces: The pieces, in order. They are joined.
+  ///   - remoteAddress: The destination; `nil` for the connected peer.
+  public init(contentsOf pieces: [[UInt8]], to remoteAddress: SocketAddress? = nil) {
+    self.init(Array(pieces.joined()), to: remoteAddress)
+  }
+
+  /// Creates a datagram to be sent, with a copy of bytes.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - remoteAddress: The destination; `nil` for the connected peer.
+  public init(_ bytes: Span<UInt8>, to remoteAddress: SocketAddress? = nil) {
+    self.init([UInt8](copying: bytes), to: remoteAddress)
+  }
+
+  /// Creates a datagram to be sent, with the bytes of a sequence.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes.
+  ///   - remoteAddress: The destination; `nil` for the connected peer.
+  public init(_ bytes: some Sequence<UInt8>, to remoteAddress: SocketAddress? = nil) {
+    self.init(Array(bytes), to: remoteAddress)
+  }
+
   init(
     received bytes: [UInt8], from address: SocketAddress?, isTruncated: Bool, _ metadata: DatagramMetadata?,
     _ descriptors: DescriptorBundle? = nil, lacksDescriptors: Bool = false
@@ -161,7 +188,25 @@ public struct Datagram: Sendable {
     return reply
   }
 
-  /// Creates a reply with text in UTF-8: see ``reply(_:)``.
+  /// Creates a reply of several pieces, which are joined: see ``reply(_:)-([UInt8])``.
+  ///
+  /// - Parameter pieces: The pieces of the reply, in order.
+  /// - Returns: The reply.
+  public func reply(contentsOf pieces: [[UInt8]]) -> Datagram { reply(Array(pieces.joined())) }
+
+  /// Creates a reply with a copy of bytes: see ``reply(_:)-([UInt8])``.
+  ///
+  /// - Parameter bytes: The bytes of the reply.
+  /// - Returns: The reply.
+  public func reply(_ bytes: Span<UInt8>) -> Datagram { reply([UInt8](copying: bytes)) }
+
+  /// Creates a reply with the bytes of a sequence: see ``reply(_:)-([UInt8])``.
+  ///
+  /// - Parameter bytes: The bytes of the reply.
+  /// - Returns: The reply.
+  public func reply(_ bytes: some Sequence<UInt8>) -> Datagram { reply(Array(bytes)) }
+
+  /// Creates a reply with text in UTF-8: see ``reply(_:)-([UInt8])``.
   ///
   /// - Parameter text: The text.
   /// - Returns: The reply.

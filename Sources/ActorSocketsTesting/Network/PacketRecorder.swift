@@ -50,23 +50,11 @@ final class PacketRecorder: Sendable {
     switch packet.content {
     case .segment(let segment): return encoded(segment, source, destination, mtu: mtu)
     case .datagram(let datagram):
-      var header = CapturedIPHeader(source: source.address, destination: destination.address, protocolNumber: 17)
-      header.hopLimit = datagram.hopLimit
-      header.trafficClass = datagram.trafficClass
-      return encoded(datagram.bytes, from: source.port, to: destination.port, behind: header)
+      let header = CapturedDatagram(
+        source: source, destination: destination, hopLimit: datagram.hopLimit, trafficClass: datagram.trafficClass)
+      return header.encoded(datagram.bytes.span)
     case .report(let report): return encoded(report, source, destination)
     }
-  }
-
-  private static func encoded(
-    _ payload: [UInt8], from source: UInt16, to destination: UInt16, behind header: CapturedIPHeader
-  ) -> [UInt8] {
-    var bytes = source.bigEndianBytes + destination.bigEndianBytes + UInt16(8 + payload.count).bigEndianBytes + [0, 0]
-    bytes += payload
-    let checksum = header.checksum(of: bytes.span)
-    // Zero would mean that the datagram has no checksum.
-    bytes.replaceSubrange(6..<8, with: (checksum == 0 ? .max : checksum).bigEndianBytes)
-    return header.encoded(bytes.count) + bytes
   }
 
   private static func encoded(
@@ -98,14 +86,14 @@ final class PacketRecorder: Sendable {
     let header = CapturedIPHeader(
       source: source.address, destination: destination.address, protocolNumber: isIPv4 ? 1 : 58)
     var bytes: [UInt8] = [report.wire.type, report.wire.code, 0, 0, 0, 0, 0, 0]
-    var original = CapturedIPHeader(source: sender.address, destination: receiver.address, protocolNumber: 17)
     if let sequence = report.sequence {
       // The first 64 bits of the segment, which have its ports and its number.
-      original.protocolNumber = 6
+      let original = CapturedIPHeader(source: sender.address, destination: receiver.address, protocolNumber: 6)
       bytes += original.encoded(8) + sender.port.bigEndianBytes + receiver.port.bigEndianBytes
       bytes += UInt32(truncatingIfNeeded: sequence).bigEndianBytes
     } else {
-      bytes += encoded([], from: sender.port, to: receiver.port, behind: original)
+      let nothing: [UInt8] = []
+      bytes += CapturedDatagram(source: sender, destination: receiver).encoded(nothing.span)
     }
     let checksum = isIPv4 ? CapturedIPHeader.checksum(of: bytes.span) : header.checksum(of: bytes.span)
     bytes.replaceSubrange(2..<4, with: checksum.bigEndianBytes)

@@ -15,6 +15,8 @@ struct ParsedPacket {
   let payload: [UInt8]
   let source: [UInt8]
   let destination: [UInt8]
+  /// A packet of UDP, which has no numbers and no flags.
+  let isDatagram: Bool
 
   /// Fails the test if lengths or checksums are wrong.
   init(_ bytes: [UInt8]) throws {
@@ -23,18 +25,26 @@ struct ParsedPacket {
     let start = isIPv4 ? 20 : 40
     source = Array(isIPv4 ? bytes[12..<16] : bytes[8..<24])
     destination = Array(isIPv4 ? bytes[16..<20] : bytes[24..<40])
+    let number = isIPv4 ? bytes[9] : bytes[6]
+    isDatagram = number == 17
+    #expect(isDatagram || number == 6)
     if isIPv4 {
-      #expect(bytes[9] == 6 && Int(Self.number(bytes[2..<4])) == bytes.count)
+      #expect(Int(Self.number(bytes[2..<4])) == bytes.count)
       #expect(Self.sum(Array(bytes[..<20])) == 0xffff, "the checksum of the IP header")
     } else {
-      #expect(bytes[6] == 6 && Int(Self.number(bytes[4..<6])) == bytes.count - 40)
+      #expect(Int(Self.number(bytes[4..<6])) == bytes.count - 40)
     }
     let segment = Array(bytes[start...])
     let length = UInt16(segment.count)
-    let pseudo = source + destination + [0, 6, UInt8(length >> 8), UInt8(length & 0xff)]
-    #expect(Self.sum(pseudo + segment) == 0xffff, "the checksum of the TCP segment")
+    let pseudo = source + destination + [0, number, UInt8(length >> 8), UInt8(length & 0xff)]
+    #expect(Self.sum(pseudo + segment) == 0xffff, "the checksum of the TCP segment, or the datagram")
     sourcePort = UInt16(Self.number(segment[0..<2]))
     destinationPort = UInt16(Self.number(segment[2..<4]))
+    if isDatagram {
+      #expect(Int(Self.number(segment[4..<6])) == segment.count)
+      (sequence, acknowledgement, flags, payload) = (0, 0, [], Array(segment[8...]))
+      return
+    }
     sequence = UInt32(Self.number(segment[4..<8]))
     acknowledgement = UInt32(Self.number(segment[8..<12]))
     flags = CapturedPacket.Flags(rawValue: segment[13])

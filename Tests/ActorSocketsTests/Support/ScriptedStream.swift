@@ -5,7 +5,7 @@ import Synchronization
 @testable import ActorSockets
 
 /// A stream whose transport goes wrong at one chosen step: each call that moves bytes, or ends their sending, is a step.
-actor ScriptedStream: ByteStream, EventHandler {
+actor ScriptedStream: StreamOwner, EventHandler {
   enum Fault: CaseIterable {
     /// One byte moves.
     case short
@@ -27,7 +27,7 @@ actor ScriptedStream: ByteStream, EventHandler {
   nonisolated var remoteAddress: SocketAddress? { nil }
   nonisolated var isDraining: Bool { false }
   nonisolated var hasPeerFinished: Bool { false }
-  nonisolated func _peerHasFinished() {}
+  nonisolated func peerHasFinished() {}
   func set<Value>(_ option: SocketOption<Value>, to value: Value) throws {}
   func get<Value>(_ option: SocketOption<Value>) throws -> Value { throw SocketError(.notASocket, operation: "get") }
   func withFileDescriptor<Value>(_ body: (Int32) throws -> sending Value) throws -> sending Value {

@@ -139,6 +139,7 @@ extension Transport {
       var configuration = InMemoryConnection.Configuration()
       configuration.take(options)
       configuration.liveness.idleTimeout = options.idleTimeout
+      configuration.capture = options.capture
       if options.isNarrow { configuration.capacity = 8192 }
       let (client, server) = InMemoryConnection.pair(configuration: configuration, reactor: reactor)
       return Pair(client: client, server: server)

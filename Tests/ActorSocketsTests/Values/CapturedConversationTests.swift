@@ -122,5 +122,23 @@ import Testing
     #expect(both.local.address == [192, 0, 2, 1] && both.remote.address == [192, 0, 2, 7])
   }
 
+  @Test func `Ends of datagrams have their own addresses, or stand-ins`() throws {
+    func parsed(_ text: String) throws -> SocketAddress { try SocketAddress(parsing: text) }
+    let (all, peer) = (try parsed("[::]:53"), try parsed("192.0.2.1:5"))
+    let unspecified = CapturedEnd.ends(ofDatagram: all, remote: peer, number: 1)
+    #expect(unspecified.local == CapturedEnd(address: [0, 0, 0, 0], port: 53))
+    #expect(unspecified.remote == CapturedEnd(address: [192, 0, 2, 1], port: 5))
+    let (own, other) = (
+      try SocketAddress.unix(UnixPath(parsing: "@own")), try SocketAddress.unix(UnixPath(parsing: "@a"))
+    )
+    let named = CapturedEnd.ends(ofDatagram: own, remote: other, number: 0x102)
+    #expect(named.local == CapturedEnd(address: try address("2001:db8:0:3::102"), port: 49_154))
+    // FNV-1a of a zero byte and an "a".
+    #expect(named.remote == CapturedEnd(address: try address("2001:db8:0:4:832:6707:b4eb:37da"), port: 49_155))
+    let unnamed = CapturedEnd.ends(ofDatagram: own, remote: nil, number: 0x102)
+    #expect(unnamed.local == named.local)
+    #expect(unnamed.remote == CapturedEnd(address: try address("2001:db8:0:4::"), port: 49_155))
+  }
+
   private func address(_ text: String) throws -> [UInt8] { try IPv6Address(parsing: text).bytes }
 }
