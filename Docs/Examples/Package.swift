@@ -79,6 +79,8 @@ let examples: [Target] = [
   .executableTarget(name: "CodableRPC", dependencies: [byteText, sockets], exclude: ["README.md"]),
   .executableTarget(name: "Discovery", dependencies: [byteText, sockets], exclude: ["README.md"]),
   .executableTarget(name: "ReplicatedRegister", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .target(name: "ShortPrograms", dependencies: [byteText, socketsTLS], exclude: ["README.md"]),
+  .executableTarget(name: "ShortProgram", dependencies: ["ShortPrograms", byteText, socketsTLS]),
   .testTarget(name: "ByteTextTests", dependencies: [byteText]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ByteText", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ByteText", "ExampleSupport", sockets, httpTypes]),
