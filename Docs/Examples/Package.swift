@@ -82,6 +82,10 @@ let examples: [Target] = [
   .target(name: "ShortPrograms", dependencies: [byteText, socketsTLS], exclude: ["README.md"]),
   .executableTarget(name: "ShortProgram", dependencies: ["ShortPrograms", byteText, socketsTLS]),
   .testTarget(name: "ByteTextTests", dependencies: [byteText]),
+  .testTarget(
+    name: "ShortProgramsTests",
+    dependencies: ["ShortPrograms", byteText, "ExampleSupport", socketsTLS, socketsTesting, socketsTestTraits],
+    exclude: ["ask.py"]),
   .testTarget(name: "RedisClientTests", dependencies: ["RedisClient", "ByteText", "ExampleSupport", sockets]),
   .testTarget(name: "FileServerTests", dependencies: ["FileServer", "ByteText", "ExampleSupport", sockets, httpTypes]),
   .testTarget(name: "DNSForwarderTests", dependencies: ["DNSForwarder", "ExampleSupport", sockets]),

@@ -57,6 +57,7 @@ package struct FileReceiver: Sendable {
   ///   - name: The name of the file.
   ///   - path: Where to keep it. Until it is complete, it is at this path with `.part` behind it.
   /// - Returns: The number of bytes that were received now.
+  /// - Throws: `SocketError`, `CocoaError`, or what the server has answered.
   package func run(_ name: String, to path: String) async throws -> Int {
     let part = try FileSink(path: "\(path).part")
     let offset = try part.count
