@@ -69,6 +69,7 @@ package struct NTPClient: Sendable {
     let (seconds, fraction) = (Int(value >> 32), value & 0xFFFF_FFFF)
     let era = seconds < 0x8000_0000 ? 1 << 32 : 0
     return UnixTime(
-      durationSince1970: .seconds(seconds + era - 2_208_988_800) + .nanoseconds(Int64((fraction * 1_000_000_000) >> 32)))
+      durationSince1970: .seconds(seconds + era - 2_208_988_800) + .nanoseconds(Int64((fraction * 1_000_000_000) >> 32))
+    )
   }
 }
