@@ -100,6 +100,37 @@ struct RESPParser: MessageParser {
   }
 }
 
+/// Parses the replies to commands that were sent together.
+struct RESPRepliesParser: MessageParser {
+  let count: Int
+  private var values: [RESPValue] = []
+  private var parser = RESPParser()
+
+  init(count: Int) { self.count = count }
+
+  mutating func parse(_ bytes: Span<UInt8>) throws -> ParseResult<[RESPValue]> {
+    var start = 0
+    while start < bytes.count {
+      switch try parser.parse(bytes.extracting(start...)) {
+      case .incomplete(let missing, let consumed): return .incomplete(missing: missing, consumed: start + consumed)
+      case .message(let value, let length):
+        start += length
+        values.append(value)
+        parser = RESPParser()
+        if values.count == count { return .message(values, length: start) }
+      }
+    }
+    return .incomplete(consumed: start)
+  }
+}
+
+extension ReadRequest where Value == [RESPValue]? {
+  /// The replies to a number of commands, in their order.
+  static func replies(_ count: Int) -> Self {
+    .parsing(RESPRepliesParser(count: count), maximumLength: RESPParser.largestValue)
+  }
+}
+
 extension ReadRequest where Value == RESPValue? {
   /// A reply of the server.
   static var reply: Self { .parsing(RESPParser(), maximumLength: RESPParser.largestValue) }

@@ -28,6 +28,24 @@ import Testing
     return nil
   }
 
+  @Test func `Replies that belong together are parsed together, whatever the parts`() throws {
+    var bytes: [UInt8] = []
+    for value in Self.values { try value.append(to: &bytes) }
+    for size in 1...bytes.count {
+      var parser = RESPRepliesParser(count: Self.values.count)
+      var (start, end) = (0, 0)
+      var found: [RESPValue]?
+      while found == nil, end < bytes.count {
+        end = min(bytes.count, end + size)
+        switch try parser.parse(bytes[start..<end].span) {
+        case .message(let values, let length): (found, start) = (values, start + length)
+        case .incomplete(_, let consumed): start += consumed
+        }
+      }
+      #expect(found == Self.values && start == bytes.count)
+    }
+  }
+
   @Test(arguments: values)
   func `A value is the same after it was written and parsed, whatever the parts`(value: RESPValue) throws {
     var bytes: [UInt8] = []

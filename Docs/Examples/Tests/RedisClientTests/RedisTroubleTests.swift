@@ -26,6 +26,51 @@ import Testing
   }
 
   @Test(.needs(.redisServer))
+  func `A transaction that is cancelled before it was sent is taken back as a whole`() async throws {
+    try await within("the next commands have their replies") {
+      // A server that accepts nothing yet: what is sent to it waits.
+      let server = try await RedisServer()
+      let redis = server.client()
+      await server.stop()
+      let waiting = Task {
+        try await redis.transaction([RedisCommand("SET", "name", "Ada"), RedisCommand("RPUSH", "queue", "1")])
+      }
+      waiting.cancel()
+      await #expect(throws: CancellationError.self) { try await waiting.value }
+      try await server.restart()
+      #expect(try await redis.send(RedisCommand("DBSIZE")) == .integer(0))
+      await redis.close()
+      await server.stop()
+    }
+  }
+
+  @Test(.needs(.redisServer))
+  func `Commands of many tasks are pipelined, and errors of the server are values of their own commands`() async throws
+  {
+    try await within("all replies are right") {
+      let server = try await RedisServer()
+      let redis = server.client()
+      try await withThrowingTaskGroup { group in
+        for number in 0..<200 {
+          group.addTask {
+            let replies = try await redis.send([
+              RedisCommand("SET", "key\(number)", "\(number)"), RedisCommand("LPOP", "key\(number)"),
+              RedisCommand("GET", "key\(number)"),
+            ])
+            #expect(replies[0] == .simple("OK"))
+            guard case .error = replies[1] else { throw RedisError.unexpected(replies[1]) }
+            #expect(replies[2] == .bulk(Array("\(number)".utf8)))
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(try await server.cli("INFO", "stats").contains("total_connections_received:2\r"))
+      await redis.close()
+      await server.stop()
+    }
+  }
+
+  @Test(.needs(.redisServer))
   func `A reply that is late ends the connection, and the next command has a new one`() async throws {
     try await within("the next command works") {
       let server = try await RedisServer()
