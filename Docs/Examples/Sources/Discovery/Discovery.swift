@@ -13,14 +13,12 @@ actor Discovery {
     /// The groups. The scope of both is the local network.
     var groups: [IPAddress] = [.ipv4(IPv4Address(239, 255, 77, 46)), IPAddress("ff02::4d2e")].compactMap { $0 }
     var settings = DiscoveryState.Settings()
-    /// How often to look for interfaces that have come or gone.
-    var interfaceCheck: Duration = .seconds(2)
   }
 
   /// The service does not fit into a datagram, or has a control character in a text.
   struct UnsuitableService: Error {}
 
-  private struct Membership: Hashable {
+  private struct Place: Hashable {
     let interface: UInt32
     let group: IPAddress
   }
@@ -30,7 +28,7 @@ actor Discovery {
   private let tell: AsyncStream<DiscoveryEvent>.Continuation
   private let configuration: Configuration
   private var state: DiscoveryState
-  private var memberships: Set<Membership> = []
+  private var memberships: [Place: UDPEndpoint.Membership] = [:]
 
   /// Creates a program of the network.
   ///
@@ -68,19 +66,32 @@ actor Discovery {
     }
   }
 
-  /// One loop does everything: it receives until something else is due.
+  /// Joins the groups on the interfaces of the machine, and exchanges messages until the interfaces change. Then it begins again.
   private func exchange(on endpoint: UDPEndpoint) async throws {
-    var check = ContinuousClock.now
-    while true {
-      let now = ContinuousClock.now
-      if check <= now {
-        await join(endpoint)
-        state.use(interfaces: Set(memberships.map(\.interface)), at: now)
-        check = now + configuration.interfaceCheck
+    var lists = NetworkInterface.changes(reactor: endpoint.executor.reactor).makeAsyncIterator()
+    var current = try await lists.next()
+    while let interfaces = current {
+      await join(endpoint, on: MulticastInterfaces.usable(among: interfaces))
+      state.use(interfaces: Set(memberships.keys.map(\.interface)), at: .now)
+      (current, lists) = try await withThrowingTaskGroup { [lists] group in
+        group.addTask {
+          var lists = lists
+          return (try await lists.next(), lists)
+        }
+        group.addTask { try await self.exchangeMessages(on: endpoint) }
+        // Cancelling the other task loses no datagram.
+        defer { group.cancelAll() }
+        return try await group.next() ?? (nil, lists)
       }
-      for action in state.due(at: now) { perform(action, on: endpoint) }
+    }
+  }
+
+  /// Receives until something is due, and does it.
+  private func exchangeMessages(on endpoint: UDPEndpoint) async throws -> Never {
+    while true {
+      for action in state.due(at: .now) { perform(action, on: endpoint) }
       // Without a datagram, something is due.
-      guard let datagram = try await endpoint.receive(until: min(check, state.next ?? check)), !datagram.isTruncated,
+      guard let datagram = try await nextDatagram(on: endpoint), !datagram.isTruncated,
         let sender = datagram.remoteAddress.flatMap({ IPAddress($0) })
       else { continue }
       let actions = state.receive(datagram.bytes, from: sender, on: datagram.interfaceIndex, at: .now)
@@ -88,26 +99,23 @@ actor Discovery {
     }
   }
 
-  /// Joins the groups on interfaces that are new. The next check tries again if one fails.
-  private func join(_ endpoint: UDPEndpoint) async {
-    let interfaces = MulticastInterfaces.all()
-    // The kernel keeps the memberships of interfaces that are gone, up to a limit.
-    for gone in memberships where interfaces[gone.interface] == nil {
-      try? await endpoint.leave(gone.group, on: .index(gone.interface))
-      memberships.remove(gone)
+  private func nextDatagram(on endpoint: UDPEndpoint) async throws -> Datagram? {
+    if let next = state.next { return try await endpoint.receive(until: next) }
+    return try await endpoint.receive()
+  }
+
+  /// Leaves the groups on interfaces that are gone, and joins them on those that are new.
+  private func join(_ endpoint: UDPEndpoint, on interfaces: [UInt32: MulticastInterfaces.Families]) async {
+    for (place, membership) in memberships where interfaces[place.interface] == nil {
+      try? await membership.leave()
+      memberships[place] = nil
     }
     for (index, families) in interfaces {
       for group in configuration.groups where families.contains(group.isIPv4 ? .ipv4 : .ipv6) {
-        let membership = Membership(interface: index, group: group)
-        if memberships.contains(membership) { continue }
-        do {
-          try await endpoint.join(group, on: .index(index))
-          memberships.insert(membership)
-        } catch SocketError.Code.alreadyJoined {
-          memberships.insert(membership)
-        } catch {
-          // The interface is gone again, or this machine has no IPv6.
-        }
+        let place = Place(interface: index, group: group)
+        if memberships[place] != nil { continue }
+        // If it fails, the interface is gone again, which the next list says, or this machine has no IPv6.
+        memberships[place] = try? await endpoint.join(group, on: .index(index))
       }
     }
   }
@@ -124,8 +132,8 @@ actor Discovery {
   /// Returns the datagrams with a message on an interface: one for each family.
   private func datagrams(_ kind: DiscoveryMessage.Kind, on interface: UInt32) -> [Datagram] {
     guard let bytes = state.message(kind).bytes else { return [] }
-    return memberships.filter { $0.interface == interface }.map { membership in
-      var datagram = Datagram(bytes, to: membership.group.socketAddress(port: configuration.port))
+    return memberships.keys.filter { $0.interface == interface }.map { place in
+      var datagram = Datagram(bytes, to: place.group.socketAddress(port: configuration.port))
       datagram.interfaceIndex = interface
       return datagram
     }
@@ -134,7 +142,7 @@ actor Discovery {
   /// Says goodbye on all interfaces, and closes the endpoint.
   private func leave(_ endpoint: UDPEndpoint) async {
     if state.service != nil {
-      for interface in Set(memberships.map(\.interface)) {
+      for interface in Set(memberships.keys.map(\.interface)) {
         for datagram in datagrams(.goodbye, on: interface) { endpoint.enqueueSend(datagram) }
       }
     }

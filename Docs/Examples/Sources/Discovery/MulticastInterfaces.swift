@@ -8,13 +8,13 @@ enum MulticastInterfaces {
     static let ipv6 = Families(rawValue: 2)
   }
 
-  /// Lists the interfaces that are up and can multicast, without the loopback.
+  /// Returns those interfaces that are up and can multicast, without the loopback.
   ///
+  /// - Parameter interfaces: The interfaces.
   /// - Returns: The families in which each of them has an address, by its index.
-  static func all() -> [UInt32: Families] {
+  static func usable(among interfaces: [NetworkInterface]) -> [UInt32: Families] {
     var found: [UInt32: Families] = [:]
-    for interface in (try? NetworkInterface.all()) ?? [] {
-      guard interface.isUp, interface.supportsMulticast, !interface.isLoopback else { continue }
+    for interface in interfaces where interface.isUp && interface.supportsMulticast && !interface.isLoopback {
       for address in interface.addresses.map(\.address) {
         found[interface.index, default: []].insert(address.isIPv4 ? .ipv4 : .ipv6)
       }

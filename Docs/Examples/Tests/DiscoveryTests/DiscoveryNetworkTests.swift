@@ -70,6 +70,29 @@ struct DiscoveryNetworkTests {
     }
   }
 
+  @Test func `The groups are joined on an interface as soon as it comes, and left when it is down`() async throws {
+    try await within("the memberships have followed the interfaces") {
+      let (host, far) = (try await Host(), try await Host())
+      // No interface can be used yet, and no message comes that could wake the program.
+      let program = try host.start(.discovery, ["--lifetime", "3600", "announce", "lonely", "1"])
+      for round in 1...3 {
+        try await host.connect("eth0", 1, to: far, "eth0", 2, network: round)
+        try await host.waitForGroups("eth0", areJoined: true)
+        try await host.ip("link set eth0 down")
+        try await host.waitForGroups("eth0", areJoined: false)
+        try await host.ip("link set eth0 up", "address add fe80::1/64 dev eth0 nodad")
+        try await host.waitForGroups("eth0", areJoined: true)
+        // The same program is heard there.
+        let browser = try far.start(.discovery, ["browse"])
+        try await browser.waitForOutput("+ lonely at ")
+        await browser.stop()
+        try await host.ip("link delete eth0")
+      }
+      await program.kill(SIGTERM)
+      #expect(try await program.exitStatus() == 0)
+    }
+  }
+
   @Test func `What no program should send does no harm, and a flood finds a limit`() async throws {
     try await within("the programs have found each other") {
       let network = try await Host.network(of: 3)
@@ -94,6 +117,17 @@ struct DiscoveryNetworkTests {
       #expect(await browser.output.text.contains("- printer") == false)
       await browser.kill(SIGTERM)
       #expect(try await browser.exitStatus() == 0)
+    }
+  }
+}
+
+extension ExampleSupport.Host {
+  /// Waits until a program of this host is in the group of IPv4 on an interface, or is not.
+  fileprivate func waitForGroups(_ interface: String, areJoined: Bool) async throws {
+    while true {
+      let program = try start(Tool("ip", package: "iproute2"), ["maddress", "show", "dev", interface])
+      if await program.output.whole.contains("239.255.77.46") == areJoined { return }
+      try Task.checkCancellation()
     }
   }
 }
