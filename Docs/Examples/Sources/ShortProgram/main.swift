@@ -2,6 +2,7 @@
 
 import ActorSocketsTLS
 import ByteText
+import Foundation
 import ShortPrograms
 
 let usage = """
@@ -51,6 +52,7 @@ func run(_ name: String, _ words: [String]) async throws {
       // What a peer has sent is quoted, because a terminal acts on control characters.
       print(
         message.sender?.description ?? "", message.facility, message.severity, AddressError.quote("\(message.text)"))
+      fflush(nil)
     }
     let endpoint = try endpoint(0)
     _ = try await receiver.run(UDPEndpoint.bind(to: endpoint), TCPListener.bind(to: endpoint))
@@ -90,4 +92,9 @@ extension ByteText {
   static func ~= (pattern: String, text: ByteText) -> Bool { text.equals(pattern) }
 }
 
-try await run(CommandLine.arguments.dropFirst().first ?? "", Array(CommandLine.arguments.dropFirst(2)))
+do {
+  try await run(CommandLine.arguments.dropFirst().first ?? "", Array(CommandLine.arguments.dropFirst(2)))
+} catch {
+  FileHandle.standardError.write(Data("\(error)\n".utf8))
+  exit(1)
+}

@@ -10,7 +10,9 @@ package struct NTPClient: Sendable {
     package let delay: Duration
   }
 
-  struct NoAnswer: Error {}
+  struct NoAnswer: Error, CustomStringConvertible {
+    var description: String { "no server has answered" }
+  }
 
   /// How often a server is asked, and how long the first answer may take. The time doubles with each question.
   package var attempts = 3
