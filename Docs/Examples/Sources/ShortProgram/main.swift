@@ -25,65 +25,84 @@ let usage = """
 
 struct Usage: Error, CustomStringConvertible { var description: String { usage } }
 
-func run(_ name: String, _ words: [String]) async throws {
-  func word(_ index: Int) throws -> String { if words.indices.contains(index) { words[index] } else { throw Usage() } }
-  func endpoint(_ index: Int) throws -> Endpoint { try Endpoint(parsing: word(index)) }
-  func trusting(_ index: Int) throws -> TLSContext {
-    try TLSContext(TLSConfiguration(trustRoots: [.file(word(index))]))
+/// The words behind the name of a program.
+struct Words {
+  let all: [String]
+
+  subscript(_ index: Int) -> String {
+    get throws { if all.indices.contains(index) { all[index] } else { throw Usage() } }
   }
 
-  switch ByteText(name) {
+  func endpoint(_ index: Int) throws -> Endpoint { try Endpoint(parsing: self[index]) }
+  func endpoints() throws -> [Endpoint] { try all.map { try Endpoint(parsing: $0) } }
+
+  func trusting(_ index: Int) throws -> TLSContext {
+    try TLSContext(TLSConfiguration(trustRoots: [.file(self[index])]))
+  }
+}
+
+/// Runs a client. Returns `false` if no client has this name.
+func runClient(_ name: ByteText, _ words: Words) async throws -> Bool {
+  switch name {
   case "banners":
-    await BannerGrabber().run(try words.map { try Endpoint(parsing: $0) }) { finding in
+    await BannerGrabber().run(try words.endpoints()) { finding in
       switch finding.banner {
       case .success(let banner): print(finding.host, banner)
       case .failure(let error): print(finding.host, "–", error)
       }
     }
   case "http":
-    let client = HTTPClient(try endpoint(0))
-    for path in words.dropFirst() {
+    let client = HTTPClient(try words.endpoint(0))
+    for path in words.all.dropFirst() {
       let response = try await client.get(path)
       print(response.status, ByteText(response.body))
     }
     await client.close()
+  case "ntp":
+    let (offset, samples) = try await NTPClient().run(words.endpoints())
+    for sample in samples { print(sample.server, sample.offset, "after", sample.delay) }
+    print(offset)
+  case "memcached":
+    let client = MemcachedClient(try words.endpoint(0))
+    switch ByteText(try words[1]) {
+    case "get": print(try await client.get(words[2]).map { "\(ByteText($0))" } ?? "there is no such key")
+    case "set": try await client.set(words[2], to: Array(words[3].utf8))
+    case "delete": print(try await client.delete(words[2]))
+    default: throw Usage()
+    }
+    await client.close()
+  case "receive-file": print(try await FileReceiver(words.endpoint(0)).run(words[1], to: words[2]), "bytes")
+  case "work": try await JobWorker(words.endpoint(0), tls: words.trusting(1)).run { $0.uppercased() }
+  case "submit": print(try await JobClient(words.endpoint(0), tls: words.trusting(1)).run(words[2]))
+  default: return false
+  }
+  return true
+}
+
+/// Runs a server until a signal.
+func runServer(_ name: ByteText, _ words: Words) async throws {
+  switch name {
   case "syslog":
     let receiver = SyslogReceiver { message in
-      // What a peer has sent is quoted, because a terminal acts on control characters.
+      // A terminal would act on control characters of a peer, so its text is quoted.
       print(
         message.sender?.description ?? "", message.facility, message.severity, AddressError.quote("\(message.text)"))
       fflush(nil)
     }
-    let endpoint = try endpoint(0)
+    let endpoint = try words.endpoint(0)
     _ = try await receiver.run(UDPEndpoint.bind(to: endpoint), TCPListener.bind(to: endpoint))
-  case "ntp":
-    let (offset, samples) = try await NTPClient().run(words.map { try Endpoint(parsing: $0) })
-    for sample in samples { print(sample.server, sample.offset, "after", sample.delay) }
-    print(offset)
-  case "memcached":
-    let client = MemcachedClient(try endpoint(0))
-    switch ByteText(try word(1)) {
-    case "get": print(try await client.get(word(2)).map { "\(ByteText($0))" } ?? "there is no such key")
-    case "set": try await client.set(word(2), to: Array(word(3).utf8))
-    case "delete": print(try await client.delete(word(2)))
-    default: throw Usage()
-    }
-    await client.close()
-  case "forward": print(try await PortForwarder(to: endpoint(1)).run(PortForwarder.bind(to: endpoint(0))))
-  case "game": try await GameServer().run(UDPEndpoint.bind(to: endpoint(0)))
-  case "chat": print(try await ChatServer().run(ChatServer.bind(to: endpoint(0))))
+  case "forward": print(try await PortForwarder(to: words.endpoint(1)).run(PortForwarder.bind(to: words.endpoint(0))))
+  case "game": try await GameServer().run(UDPEndpoint.bind(to: words.endpoint(0)))
+  case "chat": print(try await ChatServer().run(ChatServer.bind(to: words.endpoint(0))))
   case "mdns":
-    let port = words.count > 1 ? UInt16(words[1]) : 5353
+    let port = words.all.count > 1 ? UInt16(try words[1]) : 5353
     guard let port else { throw Usage() }
-    try await MDNSResponder(word(0)).run(MDNSResponder.bind(port: port))
-  case "send-files": print(try await FileSender(word(1)).run(TCPListener.bind(to: endpoint(0))))
-  case "receive-file": print(try await FileReceiver(endpoint(0)).run(word(1), to: word(2)), "bytes")
+    try await MDNSResponder(words[0]).run(MDNSResponder.bind(port: port))
+  case "send-files": print(try await FileSender(words[1]).run(TCPListener.bind(to: words.endpoint(0))))
   case "jobs":
-    let identity = try TLSIdentity(certificateFile: word(1), keyFile: word(2))
+    let identity = try TLSIdentity(certificateFile: words[1], keyFile: words[2])
     let context = try TLSContext(TLSConfiguration(identity: identity))
-    print(try await JobServer().run(TCPListener.bind(to: endpoint(0)), tls: context))
-  case "work": try await JobWorker(endpoint(0), tls: trusting(1)).run { $0.uppercased() }
-  case "submit": print(try await JobClient(endpoint(0), tls: trusting(1)).run(word(2)))
+    print(try await JobServer().run(TCPListener.bind(to: words.endpoint(0)), tls: context))
   default: throw Usage()
   }
 }
@@ -93,7 +112,9 @@ extension ByteText {
 }
 
 do {
-  try await run(CommandLine.arguments.dropFirst().first ?? "", Array(CommandLine.arguments.dropFirst(2)))
+  let name = ByteText(CommandLine.arguments.dropFirst().first ?? "")
+  let words = Words(all: Array(CommandLine.arguments.dropFirst(2)))
+  if try await !runClient(name, words) { try await runServer(name, words) }
 } catch {
   FileHandle.standardError.write(Data("\(error)\n".utf8))
   exit(1)

@@ -39,7 +39,7 @@ package struct FileSender: Sendable {
   private func isName(_ name: ByteText) -> Bool { !name.has("/") && !name.begins(with: ".") && !name.has("\0") }
 }
 
-/// Receives files. What arrives is kept, so a transfer that breaks goes on where it stopped.
+/// Receives files. A transfer that breaks keeps the bytes that have arrived, and the next one goes on there.
 package struct FileReceiver: Sendable {
   enum Failure: Error { case refused(String), badAnswer, tooLarge }
 

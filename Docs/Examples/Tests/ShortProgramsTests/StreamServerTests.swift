@@ -140,7 +140,7 @@ import Testing
       // 120 lines a second are allowed.
       while !slow.hasPeerFinished {
         for _ in 1...100 { try await talker.write(utf8: line) }
-        try await Task.sleep(for: .milliseconds(1_100))
+        try await simulation.clock.sleep(for: .milliseconds(1_100))
       }
       try #require(try await heard >= 100)
       let flooder = try await join("flooder")
@@ -328,7 +328,7 @@ import Testing
     }
   }
 
-  @Test func `What speaks no TLS, says nothing, or floods, is disconnected`() async throws {
+  @Test func `A peer that speaks no TLS or floods is disconnected`() async throws {
     try await within("the connections have ended") {
       let contexts = try Contexts()
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
