@@ -120,7 +120,7 @@ extension Inspectable where Self: ServingListener {
         "draining"
       } else if failure != nil {
         "closed"
-      } else if server.noticed != nil {
+      } else if server.isNoticed {
         "will drain"
       } else {
         server.isServing ? "serving" : "listening"

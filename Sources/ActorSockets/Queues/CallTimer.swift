@@ -35,7 +35,7 @@ package class CallTimer {
   }
 
   /// `nil` if there is no timeout, or if its time has not started.
-  func timeLeft(at now: Int64) -> Duration? { expiry == .max ? nil : .nanoseconds(max(0, expiry - now)) }
+  func timeLeft(at now: Int64) -> Duration? { expiry.map { .nanoseconds(max(0, $0 - now)) } }
 
   /// A call with no time at all is tried once.
   func isPastDeadline(_ registration: Registration) -> Bool {
