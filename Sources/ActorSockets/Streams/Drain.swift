@@ -6,7 +6,9 @@ public struct Drain: Hashable, Sendable {
   ///
   /// A read is idle if it may find the end of the stream, and no byte has arrived for it. An idle read returns `nil`, as if the peer
   /// had finished. Later reads of the connection return `nil`, too. So a handler that serves one message after the other ends its
-  /// loop, and its connection is closed cleanly at once. A line or message of which a byte has arrived is read in full.
+  /// loop, and its connection is closed cleanly at once. A line or message of which a byte has arrived is read in full. Later calls that
+  /// need the peer's own end throw ``SocketError/Code/endOfStream``, because the peer may have had more to send, for example
+  /// ``ByteStream/readToEnd(maximumLength:timeout:)``.
   ///
   /// A connection from which no byte has arrived is not idle at first, because its peer may just have connected, and may send its first
   /// request: see `newConnectionGrace` of ``Drain/within(_:idleReads:newConnectionGrace:idleConnectionGrace:notice:)``.

@@ -16,7 +16,8 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let closed = Code("closed")
     /// The peer reset the connection: ECONNRESET, EPIPE, ECONNABORTED.
     public static let connectionReset = Code("connectionReset")
-    /// The peer finished before all requested bytes had arrived. The bytes that did arrive can still be read.
+    /// The peer finished before all requested bytes had arrived, or a drain has ended the idle reads of the connection, so that no more are
+    /// received (see ``Drain/IdleReads``). The bytes that did arrive can still be read.
     public static let endOfStream = Code("endOfStream")
     /// The timeout expired. Bytes that had arrived stay buffered for the next read.
     public static let timedOut = Code("timedOut")
