@@ -4,9 +4,9 @@ import Synchronization
 
 /// A chat of lines. A member who reads too slowly is disconnected, and so is one who floods.
 package struct ChatServer: Sendable {
-  package var limits = ServeLimits(connections: 1_000, connectionsPerPeer: 10)
-  package var drain = Drain.within(.seconds(5))
-  package var signals: Set<ProcessSignal> = [.terminate, .interrupt]
+  package var options = ServeOptions(
+    limits: .init(connections: 1_000, connectionsPerPeer: 10), drain: .within(.seconds(5)),
+    stopOn: [.terminate, .interrupt])
   /// The lines that a member may say in a second.
   package var linesPerSecond = 20
 
@@ -25,7 +25,7 @@ package struct ChatServer: Sendable {
   /// Serves until a signal, and then says goodbye.
   package func run(_ listener: some StreamListener) async throws -> ServeReport {
     let room = ChatRoom()
-    return try await listener.serve(.init(limits: limits, drain: drain, stopOn: signals)) { connection in
+    return try await listener.serve(options) { connection in
       try await connection.write(utf8: "Who are you?\n", timeout: .seconds(10))
       let name = try await connection.read(.line(maximumLength: 32), timeout: .seconds(60)).map {
         ByteText(printable($0))

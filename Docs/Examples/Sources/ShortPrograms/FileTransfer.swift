@@ -8,9 +8,9 @@ import FoundationEssentials
 /// Sends the files of a folder.
 package struct FileSender: Sendable {
   package let folder: String
-  package var limits = ServeLimits(connections: 200, connectionsPerPeer: 10)
-  package var drain = Drain.within(.seconds(60))
-  package var signals: Set<ProcessSignal> = [.terminate, .interrupt]
+  package var options = ServeOptions(
+    limits: .init(connections: 200, connectionsPerPeer: 10), drain: .within(.seconds(60)),
+    stopOn: [.terminate, .interrupt])
   /// A client that receives less than this many bytes a second is disconnected.
   package var slowest = 1_000
 
@@ -18,7 +18,7 @@ package struct FileSender: Sendable {
 
   /// Serves until a signal. Transfers then have the time of the drain.
   package func run(_ listener: some StreamListener) async throws -> ServeReport {
-    try await listener.serve(.init(limits: limits, drain: drain, stopOn: signals)) { client in
+    try await listener.serve(options) { client in
       for try await line in client.lines(maximumLength: 512, timeout: .seconds(60)) {
         let words = ByteText(line).parts(at: " ", maxSplits: 2)
         guard words.count == 3, words[0].equals("GET"), let offset = words[1].number, isName(words[2]),

@@ -13,6 +13,7 @@ package actor GameServer {
   package struct Settings: Sendable {
     package var interval: Duration = .milliseconds(50)
     package var playerTimeout: Duration = .seconds(10)
+    /// At most 255.
     package var mostPlayers = 64
     package var signals: Set<ProcessSignal> = [.terminate, .interrupt]
     package init() {}
@@ -64,8 +65,8 @@ package actor GameServer {
         endpoint.enqueueSend(datagram.reply([UInt8(ascii: "C")] + cookie(address)))
         return
       }
-      if players[address] == nil, players.count < settings.mostPlayers {
-        lastID += 1
+      if players[address] == nil, players.count < min(settings.mostPlayers, 255) {
+        lastID &+= 1
         players[address] = Player(id: lastID, lastHeard: .now)
       }
     case (UInt8(ascii: "M"), 2):

@@ -2,7 +2,8 @@ import ActorSocketsTLS
 import ByteText
 import Synchronization
 
-/// Hands jobs of clients to workers, over TLS. A job is a line, and so is its result.
+/// Hands jobs of clients to workers, over TLS. A job is a line, and so is its result. Let the context require certificates of clients, unless
+/// anyone may be a worker.
 ///
 /// ```
 /// worker   work                     client   submit
@@ -13,9 +14,8 @@ import Synchronization
 package struct JobServer: Sendable {
   package static let longest = 16_384
 
-  package var limits = ServeLimits(connections: 1_000, connectionsPerPeer: 100)
-  package var drain = Drain.within(.seconds(30))
-  package var signals: Set<ProcessSignal> = [.terminate, .interrupt]
+  package var options = ServeOptions(
+    limits: .init(connections: 1_000, connectionsPerPeer: 100), stopOn: [.terminate, .interrupt])
   /// How long a worker may work on a job.
   package var timeLimit: Duration = .seconds(60)
 
@@ -24,7 +24,7 @@ package struct JobServer: Sendable {
   /// Serves until a signal. Jobs that have begun then have the time of the drain.
   package func run(_ listener: some StreamListener, tls context: TLSContext) async throws -> ServeReport {
     let workers = Workers()
-    return try await listener.serve(tls: context, .init(limits: limits, drain: drain, stopOn: signals)) { connection in
+    return try await listener.serve(tls: context, options) { connection in
       let role = ByteText(try await connection.read(until: .lf, maximumLength: 10, timeout: .seconds(10)))
       if role.equals("work\n") {
         try await connection.write(utf8: "ready\n", timeout: .seconds(10))
@@ -116,9 +116,12 @@ package struct JobClient: Sendable {
     }
   }
 
-  /// Submits a job, which must not contain a line break, and returns the answer.
+  struct TwoJobs: Error {}
+
+  /// Submits a job, which is one line, and returns the answer.
   package func run(_ job: String) async throws -> String {
-    try await pool.withConnection { connection in
+    if job.utf8.contains(10) { throw TwoJobs() }
+    return try await pool.withConnection { connection in
       let answer = try await connection.ask(
         utf8: "\(job)\n", for: .until(.lf, maximumLength: 2 * JobServer.longest), timeout: .within(.seconds(300)))
       return String(decoding: answer.dropLast(), as: UTF8.self)

@@ -55,6 +55,7 @@ package actor MDNSResponder {
       for (key, membership) in memberships where interfaces[key.interface] == nil {
         try await membership.leave()
         memberships[key] = nil
+        lastAnswers[key.interface] = nil
       }
       for interface in usable where old[interface.index]?.addresses != interface.addresses {
         for group in Self.groups where interface.addresses.contains(where: { $0.address.isIPv4 == group.isIPv4 }) {

@@ -3,11 +3,10 @@ import ActorSockets
 /// Forwards connections to another server, with limits.
 package struct PortForwarder: Sendable {
   package let target: Endpoint
-  package var limits = ServeLimits(connections: 1_000, connectionsPerPeer: 50)
   /// The bytes in each direction of a connection.
   package var rate = RateLimit(bytesPerSecond: 10_000_000)
-  package var drain = Drain.within(.seconds(30))
-  package var signals: Set<ProcessSignal> = [.terminate, .interrupt]
+  package var options = ServeOptions(
+    limits: .init(connections: 1_000, connectionsPerPeer: 50), stopOn: [.terminate, .interrupt])
 
   package init(to target: Endpoint) { self.target = target }
 
@@ -18,7 +17,7 @@ package struct PortForwarder: Sendable {
 
   /// Forwards until a signal. Connections then have the time of the drain to end.
   package func run(_ listener: some StreamListener) async throws -> ServeReport {
-    try await listener.serve(.init(limits: limits, drain: drain, stopOn: signals)) { client in
+    try await listener.serve(options) { client in
       try await TCPConnection.withConnection(to: target, timeout: .within(.seconds(10))) { server in
         _ = try await relay(between: client, and: server, limit: rate)
       }

@@ -30,23 +30,30 @@ package struct SyslogReceiver: Sendable {
 
   package init(log: @escaping @Sendable (SyslogMessage) async -> Void) { self.log = log }
 
-  /// Serves both until a signal, or until one of them breaks.
+  /// Serves both until a signal, or until one of them breaks. Returns how many datagrams and connections there were.
   package func run(_ endpoint: UDPEndpoint, _ listener: some StreamListener) async throws -> (
     datagrams: Int, peers: Int
   ) {
-    async let datagrams = endpoint.serve(
-      .init(handlers: 100, overflow: .dropOldest, drain: drain, stopOn: signals)
-    ) { datagram in
-      if let message = SyslogMessage(datagram.bytes, from: datagram.remoteAddress) { await log(message) }
-    }
-    let report = try await listener.serve(.init(limits: limits, drain: drain, stopOn: signals)) { connection in
-      let frames = connection.messages(
-        of: .parsing(maximumLength: Self.largest + 5, Self.frame), timeout: .sinceFirstByte(.seconds(30)))
-      for try await frame in frames {
-        if let message = SyslogMessage(frame, from: connection.remoteAddress) { await log(message) }
+    try await withThrowingTaskGroup { group in
+      group.addTask {
+        let options = UDPEndpoint.ServeOptions(handlers: 100, overflow: .dropOldest, drain: drain, stopOn: signals)
+        let report = try await endpoint.serve(options) { datagram in
+          if let message = SyslogMessage(datagram.bytes, from: datagram.remoteAddress) { await log(message) }
+        }
+        return (report.received, 0)
       }
+      group.addTask {
+        let report = try await listener.serve(.init(limits: limits, drain: drain, stopOn: signals)) { connection in
+          let frames = connection.messages(
+            of: .parsing(maximumLength: Self.largest + 5, Self.frame), timeout: .sinceFirstByte(.seconds(30)))
+          for try await frame in frames {
+            if let message = SyslogMessage(frame, from: connection.remoteAddress) { await log(message) }
+          }
+        }
+        return (0, report.accepted)
+      }
+      return try await group.reduce((0, 0)) { ($0.0 + $1.0, $0.1 + $1.1) }
     }
-    return (try await datagrams.finished, report.accepted)
   }
 
   struct BadFrame: Error {}

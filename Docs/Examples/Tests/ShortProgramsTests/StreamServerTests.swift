@@ -11,7 +11,7 @@ import Testing
 @Suite struct PortForwarderTests {
   private func forwarder(to target: Endpoint) -> PortForwarder {
     var forwarder = PortForwarder(to: target)
-    (forwarder.signals, forwarder.drain) = ([], .within(.seconds(1)))
+    (forwarder.options.stopSignals, forwarder.options.drain) = ([], .within(.seconds(1)))
     return forwarder
   }
 
@@ -46,7 +46,7 @@ import Testing
       try await withServer(nil, Self.echo) { target async throws in
         let listener = try PortForwarder.bind(to: .host("127.0.0.1", port: 0), idleTimeout: .milliseconds(300))
         var forwarder = forwarder(to: target)
-        forwarder.limits.connectionsPerPeer = 2
+        forwarder.options.limits.connectionsPerPeer = 2
         let (report, _) = try await during({ [forwarder] in try await forwarder.run(listener) }) {
           let server = Endpoint.address(listener.localAddresses[0])
           let silent = try await TCPConnection.connect(to: server)
@@ -83,7 +83,7 @@ import Testing
       let listener = try ChatServer.bind(to: .port(7000))
       continuation.yield(listener)
       var chat = ChatServer()
-      (chat.signals, chat.linesPerSecond) = ([], linesPerSecond)
+      (chat.options.stopSignals, chat.linesPerSecond) = ([], linesPerSecond)
       _ = try await chat.run(listener)
     }
     return listeners
@@ -155,7 +155,7 @@ import Testing
   private func withSender(_ folder: Folder, _ body: (Endpoint) async throws -> Void) async throws {
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     var sender = FileSender(folder.path)
-    sender.signals = []
+    sender.options.stopSignals = []
     _ = try await during({ [sender] in try await sender.run(listener) }) {
       try await body(.address(listener.localAddresses[0]))
       await listener.drain(within: .seconds(10))
@@ -247,7 +247,7 @@ import Testing
     async throws -> ServeReport
   {
     var server = JobServer()
-    (server.signals, server.timeLimit) = ([], .seconds(5))
+    (server.options.stopSignals, server.timeLimit) = ([], .seconds(5))
     return try await during({ [server] in try await server.run(listener, tls: contexts.server) }) {
       try await body(.address(listener.localAddresses[0]))
       await listener.drain(within: .seconds(10))
