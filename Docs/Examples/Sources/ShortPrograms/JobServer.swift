@@ -30,7 +30,12 @@ package struct JobServer: Sendable {
         try await connection.write(utf8: "ready\n", timeout: .seconds(10))
         workers.add(connection)
         defer { workers.remove(connection) }
-        try await connection.waitUntilDraining()
+        try await withThrowingTaskGroup { group in
+          group.addTask { try await connection.waitUntilDraining() }
+          group.addTask { try await connection.peerFinishedWriting() }
+          defer { group.cancelAll() }
+          try await group.next()
+        }
         workers.remove(connection)
         await connection.close(after: .pendingReadsAndWrites)
       } else if role.equals("submit\n") {

@@ -243,11 +243,13 @@ import Testing
     }
   }
 
-  private func withJobServer(_ listener: TCPListener, _ contexts: Contexts, _ body: (Endpoint) async throws -> Void)
-    async throws -> ServeReport
-  {
+  private func withJobServer(
+    _ listener: TCPListener, _ contexts: Contexts, connectionsPerPeer: Int = 100,
+    _ body: (Endpoint) async throws -> Void
+  ) async throws -> ServeReport {
     var server = JobServer()
     (server.options.stopSignals, server.timeLimit) = ([], .seconds(5))
+    server.options.limits.connectionsPerPeer = connectionsPerPeer
     return try await during({ [server] in try await server.run(listener, tls: contexts.server) }) {
       try await body(.address(listener.localAddresses[0]))
       await listener.drain(within: .seconds(10))
@@ -325,6 +327,22 @@ import Testing
         }
         good.cancel()
       }
+    }
+  }
+
+  @Test func `A worker that leaves is forgotten at once`() async throws {
+    try await within("all workers have come and gone") {
+      let contexts = try Contexts()
+      let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+      let report = try await withJobServer(listener, contexts, connectionsPerPeer: 5) { server in
+        for _ in 1...20 {
+          let worker = try await TLSConnection.connect(to: server, context: contexts.client)
+          let answer = try await worker.ask(utf8: "work\n", for: .until(.lf))
+          #expect(answer == Array("ready\n".utf8))
+          await worker.close()
+        }
+      }
+      #expect(report.refused == 0 && report.finished == 20)
     }
   }
 
