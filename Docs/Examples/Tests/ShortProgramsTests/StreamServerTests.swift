@@ -123,6 +123,32 @@ import Testing
     }
   }
 
+  @Test func `On real sockets, a member who is cut off in a line is announced as gone`() async throws {
+    try await within("the member has left") {
+      let listener = try ChatServer.bind(to: .host("127.0.0.1", port: 0))
+      let server = Endpoint.address(listener.localAddresses[0])
+      var chat = ChatServer()
+      chat.options.stopSignals = []
+      let (report, _) = try await during({ [chat] in try await chat.run(listener) }) {
+        let ada = try await TCPConnection.connect(to: server)
+        try await ada.write(utf8: "Ada\n")
+        for line in ["Who are you?", "Ada has come"] { #expect(try await ada.nextLine() == line) }
+        let grace = try await TCPConnection.connect(to: server)
+        try await grace.write(utf8: "Grace\nhello\nhalf a li")
+        for line in ["Grace has come", "Grace: hello"] { #expect(try await ada.nextLine() == line) }
+        try await grace.finishWriting()
+        #expect(try await ada.nextLine() == "Grace has left")
+        // A name that does not end.
+        let flood = try await TCPConnection.connect(to: server)
+        _ = flood.enqueueWrite(Array(repeating: 97, count: 1 << 20))
+        await #expect(throws: SocketError.self) { while try await flood.read() != nil {} }
+        await ada.close()
+        await listener.drain(within: .seconds(10))
+      }
+      #expect(report.finished == 1 && report.failedByPeer == 2)
+    }
+  }
+
   @Test(.simulated(seeds: 2)) func `A member who does not read is disconnected, and so is one who floods`() async throws
   {
     let simulation = try #require(Simulation.current)
@@ -359,6 +385,9 @@ import Testing
         await #expect(throws: (any Error).self) {
           while true { try await flood.write(Array(repeating: 97, count: 1 << 16)) }
         }
+        // Connecting again would not help a worker that does not trust the server.
+        let distrustful = JobWorker(server, tls: try TLSContext())
+        await #expect(throws: TLSError.self) { try await distrustful.run { $0 } }
         let alone = JobClient(server, tls: contexts.client)
         #expect(try await alone.run("job") == "error there is no worker")
       }
