@@ -141,7 +141,8 @@ import Testing
           case 4: try await connection.pipe(exactly: 1, to: other.client)
           default: try await connection.discard(exactly: 1)
           }
-        } catch let error as SocketError {
+        } catch {
+          let error = try #require(PipeError.cause(of: error) as? SocketError)
           codes.add(error.code)
           moved.add(error.bytesTransferred)
           #expect("\(error)".contains("the server stops"), "\(number): \(error)")
