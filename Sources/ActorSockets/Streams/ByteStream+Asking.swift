@@ -71,7 +71,7 @@ extension ByteStream {
     return try await ask(bytes, for: answer, timeout: timeout)
   }
 
-  /// Writes a question that is copied, and reads its answer: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
+  /// Copies a question, writes it, and reads its answer: see ``ask(_:for:timeout:)-([UInt8],_,_)``.
   ///
   /// *Cancellation* and *Ordering* are those of that method.
   ///
@@ -159,7 +159,7 @@ extension ByteStream {
     enqueueAsk(contentsOf: [question], for: answer, timeout: timeout)
   }
 
-  /// Queues a question that is copied, and its answer: see ``enqueueAsk(_:for:timeout:)-([UInt8],_,_)``.
+  /// Copies a question, and queues it and its answer: see ``enqueueAsk(_:for:timeout:)-([UInt8],_,_)``.
   ///
   /// - Parameters:
   ///   - question: The bytes to write, at least one. They are copied before the call returns.

@@ -29,7 +29,7 @@ extension ByteStream {
     return Pending(outcome)
   }
 
-  /// Puts a write of bytes that are copied in the queue without waiting for it: see ``enqueueWrite(_:timeout:)-([UInt8],_)``.
+  /// Copies bytes, and puts a write of them in the queue without waiting for it: see ``enqueueWrite(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
   ///   - bytes: The bytes. They are copied before the call returns.
@@ -49,7 +49,7 @@ extension ByteStream {
     enqueueWrite(Array(bytes), timeout: timeout)
   }
 
-  /// Puts several pieces in the queue as one write, without joining them first and without waiting for it: see
+  /// Puts several pieces in the queue as one write, without joining them and without waiting for it: see
   /// ``enqueueWrite(_:timeout:)-([UInt8],_)``.
   ///
   /// - Parameters:
