@@ -13,8 +13,8 @@ internal import Synchronization
 // Only the reactor's thread opens the gate. Every thread that finds it closed hops, and the endpoint's isolation decides.
 //
 // Invariants:
-// - While the gate is open, the endpoint has no send that waits, no error to report, no filter for sends, no
-//   capture, and is not closing.
+// - While the gate is open, the endpoint has no send that waits, no error to report, no filter for sends, no capture,
+//   and is not closing.
 // - A thread sends while it holds the lock. So when `close` has returned, no other thread uses the sockets any more, and the endpoint may
 //   close or connect them.
 // - A datagram passes only if all queued calls of the endpoint are settled (`AdmissionOrder`): a call that was made earlier is done, or has
@@ -41,13 +41,13 @@ final class SendGate: Sendable {
   // MARK: Any thread
 
   /// Sends a datagram, unless the gate is closed or the kernel does not take it at once.
-  func send(_ content: DatagramContent, to address: SocketAddress?, isReply: Bool) -> SendAttempt {
+  func send(_ bytes: Span<UInt8>, to address: SocketAddress?, isReply: Bool) -> SendAttempt {
     if !isOpen.load(ordering: .relaxed) { return .notSent }
     return state.withLock { state in
-      guard content.count <= state.longest, let (socket, destination) = state.way(to: address, isReply: isReply) else {
+      guard bytes.count <= state.longest, let (socket, destination) = state.way(to: address, isReply: isReply) else {
         return .notSent
       }
-      let attempt = state.attempted(content.send(on: socket, to: destination))
+      let attempt = state.attempted(socket.send(bytes, to: destination))
       if case .failed = attempt { hasFailures.store(true, ordering: .relaxed) }
       // Last, because the endpoint takes no lock if it finds the gate closed.
       if !state.isOpen { isOpen.store(false, ordering: .releasing) }

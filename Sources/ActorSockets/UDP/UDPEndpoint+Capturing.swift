@@ -23,9 +23,4 @@ extension UDPEndpoint {
     counts.recorder?.record(
       bytes, .outbound, local: source(route.index), remote: route.destination ?? core.routes.peer?.address, metadata)
   }
-
-  @inline(never)
-  func recordSent(_ content: DatagramContent, on route: DatagramRoutes.Route) {
-    recordSent(content.joined.span, on: route)
-  }
 }

@@ -206,7 +206,7 @@ extension UDPEndpoint {
     if core.mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     guard let route = try routeAtOnce(address, isReply: isReply) else { return false }
     var failure: SystemError?
-    switch try transmit(bytes.count, route, isReply: isReply, after: &failure, { $0.send(bytes, to: $1) }) {
+    switch try transmit(bytes, route, isReply: isReply, after: &failure) {
     case .sent:
       if counts.recorder != nil { recordSent(bytes, on: route) }
       return true
@@ -258,7 +258,7 @@ extension UDPEndpoint {
     try checkSize(datagram.bytes.count)
     let isReply = isLenientReply(datagram)
     if datagram.isPlain,
-      try sendAtOnce(.one(datagram.bytes), to: datagram.remoteAddress, timeout, isReply: isReply, after: &failure)
+      try sendAtOnce(datagram.bytes, to: datagram.remoteAddress, timeout, isReply: isReply, after: &failure)
     {
       return nil
     }
@@ -272,17 +272,14 @@ extension UDPEndpoint {
 
   /// Returns whether nothing is left to do.
   private func sendAtOnce(
-    _ content: DatagramContent, to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool,
-    after failure: inout SystemError?
+    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool, after failure: inout SystemError?
   ) throws -> Bool {
     if core.mustWaitToSend || !sends.queue.mayOvertake(to: address) { return false }
     if let timeout, timeout.hasPassed(at: registration.reactor.now) { return false }
     guard let route = try routeAtOnce(address, isReply: isReply) else { return true }
-    switch try transmit(
-      content.count, route, isReply: isReply, after: &failure, { content.send(on: $0, to: $1) })
-    {
+    switch try transmit(bytes.span, route, isReply: isReply, after: &failure) {
     case .sent:
-      if counts.recorder != nil { recordSent(content, on: route) }
+      if counts.recorder != nil { recordSent(bytes.span, on: route) }
       return true
     case .undelivered: return true
     case .noRoom(let isShortage):
@@ -309,18 +306,11 @@ extension UDPEndpoint {
   nonisolated func sendWithoutHop(
     _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool = false
   ) throws -> SendAttempt {
-    try sendWithoutHop(.one(bytes), to: address, timeout, isReply: isReply)
-  }
-
-  @inline(__always)
-  nonisolated func sendWithoutHop(
-    _ content: DatagramContent, to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
-  ) throws -> SendAttempt {
     guard executor.claimCallWithoutHop() else {
-      return try sendThroughGate(content, to: address, timeout, isReply: isReply)
+      return try sendThroughGate(bytes, to: address, timeout, isReply: isReply)
     }
     try CurrentTask.checkCancellation()
-    return try callHere((content, address, timeout, isReply)) { endpoint, datagram in
+    return try callHere((bytes, address, timeout, isReply)) { endpoint, datagram in
       if endpoint.filters.send != nil { return .notSent }
       let isReply = datagram.3 && !endpoint.configuration.throwsUndeliverableReplies
       try endpoint.checkSendable(isReply: isReply)
@@ -338,13 +328,13 @@ extension UDPEndpoint {
   }
 
   private nonisolated func sendThroughGate(
-    _ content: DatagramContent, to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
+    _ bytes: [UInt8], to address: SocketAddress?, _ timeout: Timeout?, isReply: Bool
   ) throws -> SendAttempt {
     if executor.isIsolatingCurrentContext() != false || !executor.hasSettled { return .notSent }
     try CurrentTask.checkCancellation()
     if let timeout, timeout.hasPassed(at: executor.reactor.now) { return .notSent }
     let isReply = isReply && !configuration.throwsUndeliverableReplies
-    return executor.reactor.inItsSystem { gate.send(content, to: address, isReply: isReply) } ?? .notSent
+    return executor.reactor.inItsSystem { gate.send(bytes.span, to: address, isReply: isReply) } ?? .notSent
   }
 
   /// From now on, other threads may send.

@@ -9,21 +9,19 @@ extension UDPEndpoint {
     case noRoom(isShortage: Bool)
   }
 
-  /// Sends `count` bytes by `send`. `failure` is the outcome of an attempt by another thread. It counts as the first one here.
-  @inline(__always)
+  /// `failure` is the outcome of an attempt by another thread. It counts as the first one here.
   func transmit(
-    _ count: Int, _ route: DatagramRoutes.Route, isReply: Bool, after failure: inout SystemError?,
-    _ send: (BorrowedDescriptor, SocketAddress?) -> Transfer
+    _ bytes: Span<UInt8>, _ route: DatagramRoutes.Route, isReply: Bool, after failure: inout SystemError?
   ) throws(SocketError) -> Transmission {
     // A reported error fails the next call on the socket, whichever it is. So the call is repeated.
     var attempts = SendAttempts()
     while true {
       guard let socket = core.routes.sockets[route.index].socket else { throw SocketError(.closed, operation: "send") }
-      switch failure.take().map({ .failed($0) }) ?? send(socket, route.destination) {
+      switch failure.take().map({ .failed($0) }) ?? socket.send(bytes, to: route.destination) {
       case .bytes:
         if let suspect = attempts.suspect { reportStale(suspect) }
         core.sent()
-        counts.sent(1, bytes: count)
+        counts.sent(1, bytes: bytes.count)
         return .sent
       case .wouldBlock:
         if let suspect = attempts.suspect { reportStale(suspect) }
@@ -38,8 +36,8 @@ extension UDPEndpoint {
           continue
         }
         let address = receiver(on: route)
-        let reason = self.failure(error, address, count)
-        if !isReply || error.isOfProgram(count, to: address) { throw reason }
+        let reason = self.failure(error, address, bytes.count)
+        if !isReply || error.isOfProgram(bytes.count, to: address) { throw reason }
         undelivered(reason)
         return .undelivered
       }

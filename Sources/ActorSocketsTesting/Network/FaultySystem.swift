@@ -229,11 +229,6 @@ struct FaultySystem<Base: SystemCalls>: SystemCalls {
     return allowed < 0 ? allowed : base.send(number, bytes, to: address)
   }
 
-  func send(_ number: Int32, gathering pieces: [[UInt8]], to address: SocketAddress?) -> Int {
-    let allowed = allowance(number, atMost: 1, isReceive: false)
-    return allowed < 0 ? allowed : base.send(number, gathering: pieces, to: address)
-  }
-
   func receive(_ number: Int32, into batch: DatagramBatch, _ request: DatagramBatch.Request) -> Int {
     let allowed = allowance(number, atMost: 1, isReceive: true)
     return allowed < 0 ? allowed : base.receive(number, into: batch, request)

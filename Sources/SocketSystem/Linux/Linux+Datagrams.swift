@@ -14,12 +14,6 @@ extension Linux {
     }
   }
 
-  package func send(_ number: Int32, gathering pieces: [[UInt8]], to address: SocketAddress?) -> Int {
-    // SAFETY: the kernel's address is valid until the closure returns.
-    guard let address else { return unsafe Self.send(number, pieces[...], 0, to: nil, 0) }
-    return unsafe address.withKernelAddress { unsafe Self.send(number, pieces[...], 0, to: $0, $1) }
-  }
-
   @inline(__always)
   package func receive(_ number: Int32, into batch: DatagramBatch, _ request: DatagramBatch.Request) -> Int {
     guard let start = unsafe batch.memory.baseAddress else { return -Int(ENOMEM) }

@@ -27,24 +27,12 @@ extension Linux {
   }
 
   package func send(_ number: Int32, gathering pieces: ArraySlice<[UInt8]>, skipping offset: Int) -> Int {
-    // SAFETY: there is no address.
-    unsafe Self.send(number, pieces, offset, to: nil, 0)
-  }
-
-  /// The kernel's address is valid for the call; `nil` is the connected peer.
-  static func send(
-    _ number: Int32, _ pieces: ArraySlice<[UInt8]>, _ offset: Int, to address: UnsafePointer<sockaddr>?,
-    _ length: socklen_t
-  ) -> Int {
-    // SAFETY: the vectors point into arrays that `withVectors` keeps alive and unchanged until its body returns. The kernel only reads the
-    // address.
+    // SAFETY: the vectors point into arrays that `withVectors` keeps alive and unchanged until its body returns.
     unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: pieces.count) { vectors in
       unsafe withVectors(pieces, offset, vectors, 0) { count in
         var message = unsafe msghdr()
         unsafe message.msg_iov = vectors.baseAddress
         unsafe message.msg_iovlen = count
-        unsafe message.msg_name = unsafe UnsafeMutableRawPointer(mutating: address)
-        unsafe message.msg_namelen = length
         return retryingInterrupts {
           let sent = unsafe sendmsg(number, &message, Int32(MSG_NOSIGNAL))
           return sent < 0 ? -Int(errno) : sent

@@ -76,12 +76,6 @@ extension BorrowedDescriptor {
     Self.transfer(CurrentSystem.of(number) { $0.send(number, bytes, to: address) }, "sendto")
   }
 
-  /// One datagram of at most `maximumPieces` pieces; `nil` is the connected peer.
-  package func send(gathering pieces: [[UInt8]], to address: SocketAddress?) -> Transfer {
-    assert(pieces.count <= Self.maximumPieces, "a datagram cannot be sent in parts")
-    return Self.transfer(CurrentSystem.of(number) { $0.send(number, gathering: pieces, to: address) }, "sendmsg")
-  }
-
   /// There must be at least one byte. The descriptor travels with the first byte.
   package func send(_ bytes: Span<UInt8>, passing descriptor: borrowing OwnedDescriptor) -> Transfer {
     let passed = descriptor.number

@@ -105,10 +105,6 @@ extension SimulatedSystem {
   package func setPermissions(of number: Int32, to permissions: UInt16) -> Int32 { 0 }
   package func absolute(_ path: UnixPath) -> UnixPath { path }
 
-  package func send(_ number: Int32, gathering pieces: [[UInt8]], to address: SocketAddress?) -> Int {
-    send(number, Array(pieces.joined()).span, to: address)
-  }
-
   package func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?) -> Int {
     send(number, bytes, to: address, nil, passing: [])
   }

@@ -74,8 +74,6 @@ package protocol SystemCalls {
 
   /// sendto(2), or send(2) to the connected peer.
   func send(_ number: Int32, _ bytes: Span<UInt8>, to address: SocketAddress?) -> Int
-  /// sendmsg(2) of one datagram, which consists of at most `BorrowedDescriptor.maximumPieces` pieces.
-  func send(_ number: Int32, gathering pieces: [[UInt8]], to address: SocketAddress?) -> Int
   /// recvmmsg(2): the number of messages that the batch received.
   func receive(_ number: Int32, into batch: DatagramBatch, _ request: DatagramBatch.Request) -> Int
   /// sendmmsg(2): the number of datagrams of the batch that were sent.

@@ -270,7 +270,7 @@ import Testing
     await peer.close()
     let value = try await reactor.whileBlocked {
       try await client.send(bytes)
-      return try body(client, client.gate.send(.one(bytes), to: nil, isReply: false))
+      return try body(client, client.gate.send(bytes.span, to: nil, isReply: false))
     }
     return (client, value)
   }
