@@ -1,7 +1,7 @@
 internal import SocketSystem
 
 /// Records the datagrams of an endpoint: those that the kernel has taken, and those that it has delivered, before any filter.
-struct DatagramRecorder {
+final class DatagramRecorder {
   private let capture: PacketCapture
   private let id: UInt64
   private let identity: Locked<ConnectionIdentity>
@@ -15,7 +15,7 @@ struct DatagramRecorder {
   }
 
   /// `local` is the address of the socket. The metadata may have a better one, because a socket may be bound to all addresses.
-  mutating func record(
+  func record(
     _ bytes: Span<UInt8>, _ direction: CaptureBlock.Direction, local: SocketAddress, remote: SocketAddress?,
     _ metadata: DatagramMetadata?
   ) {

@@ -169,7 +169,7 @@ extension UDPEndpoint {
     var reportedDrops: UInt64 = 0
 
     /// Records what is counted; `nil` without a capture.
-    var recorder: DatagramRecorder?
+    let recorder: DatagramRecorder?
 
     init(observer: (any ReactorObserver)?, recorder: DatagramRecorder?) {
       self.observer = observer
