@@ -25,8 +25,15 @@ struct ControlClient: Sendable {
   }
 
   /// Gives a command, and returns the lines of the reply.
+  ///
+  /// A server that refuses this user replies at once and ends the connection, perhaps before the command is written. So the reply counts
+  /// even if the write fails: it says why.
   func ask(_ command: String) async throws -> [String] {
-    try await connection.write(utf8: command + "\n", timeout: .after(timeout))
+    do {
+      try await connection.write(utf8: command + "\n", timeout: .after(timeout))
+    } catch SocketError.Code.connectionReset {
+      // The bytes that arrived before can still be read. Without any, the read throws.
+    }
     return try await ControlReply.read(from: connection, timeout: .after(timeout))
   }
 
