@@ -95,7 +95,8 @@ import Testing
         try await waitUntil { try await server.status("state") == "serving" }
       }
       #expect(try await server.answer() == server.processIdentifier)
-      try await waitUntil { try server.descriptors == before }
+      // The first count may include the connection that was just used. A leak would show nevertheless: one in each round.
+      try await waitUntil { try server.descriptors <= before }
       let next = try await RunningServer(takingOverAt: server.path)
       #expect(try await server.program.exitStatus() == 0)
       await next.program.stop()
