@@ -1,5 +1,5 @@
 internal import EpollReactor
-internal import SocketSystem
+public import SocketSystem
 
 /// How a listener serves its connections.
 ///
@@ -8,7 +8,7 @@ internal import SocketSystem
 /// options.limits.connectionsPerPeer = 100
 /// try await listener.serve(options) { connection in … }
 /// ```
-public struct ServeOptions: Sendable {
+public struct ServeOptions: Sendable, Configurable {
   /// How many connections to handle at a time.
   public var limits: ServeLimits
   /// How long handlers may continue when the server stops.
@@ -26,6 +26,9 @@ public struct ServeOptions: Sendable {
   /// before `serve` returns, but not for handlers that were cancelled because the drain was over. With `nil`,
   /// ``ServeFailure/printUnlessExpected()`` is called. `{ _ in }` turns that off.
   public var onFailure: (@Sendable (ServeFailure) -> Void)?
+
+  /// Creates options with their defaults.
+  public init() { self.init(limits: .init()) }
 
   /// Creates options.
   ///

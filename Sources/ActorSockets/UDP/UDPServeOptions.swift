@@ -1,4 +1,4 @@
-internal import SocketSystem
+public import SocketSystem
 
 extension UDPEndpoint {
   /// How an endpoint serves datagrams.
@@ -7,7 +7,7 @@ extension UDPEndpoint {
   /// let options = UDPEndpoint.ServeOptions(handlers: 100, overflow: .dropOldest, stopOn: [.terminate, .interrupt])
   /// try await endpoint.serve(options) { datagram in … }
   /// ```
-  public struct ServeOptions: Sendable {
+  public struct ServeOptions: Sendable, Configurable {
     /// The largest number of handlers that run at a time, at least 1; 1,000 by default.
     public var handlers: Int
     /// Says what happens to datagrams that arrive while all handlers are busy. They wait in the kernel by default.
@@ -28,6 +28,9 @@ extension UDPEndpoint {
     /// cancelled because the time of the drain had ended. With `nil`, ``ServeFailure/printUnlessExpected()`` is called. `{ _ in }` turns
     /// that off.
     public var onFailure: (@Sendable (ServeFailure) -> Void)?
+
+    /// Creates options with their defaults.
+    public init() { self.init(handlers: 1_000) }
 
     /// Creates options.
     ///
