@@ -118,7 +118,7 @@ extension TLSError: NetworkError {
 }
 
 extension TLSError.Code {
-  /// Matches an error with this code, so that `catch TLSError.Code.truncated` handles exactly that.
+  /// Matches an error with this code, so that `catch TLSError.Code.truncated`, or `catch .truncated`, handles exactly that.
   ///
   /// - Parameters:
   ///   - code: The code.

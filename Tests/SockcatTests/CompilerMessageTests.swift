@@ -18,6 +18,7 @@ import Testing
     ("try await endpoint.serve { (endpoint: isolated UDPEndpoint, datagram) in print(datagram) }", nil),
     ("try await listener.serve { connection in try await connection.write(connection.read(exactly: 4)) }", nil),
     ("try await [listener].serve { try await $0.write(utf8: \"hi\") }", nil),
+    ("do { _ = try await connection.read(.line()) } catch .timedOut { print(0) }", nil),
     // Reading and writing.
     ("_ = try await connection.read(1024)", "'read' is unavailable: use read(upTo:)"),
     ("let n = 4; _ = try await connection.read(n)", "'read' is unavailable: use read(upTo:)"),

@@ -87,7 +87,7 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   /// Calls a closure with a connection, and takes the connection back when the closure has ended.
   ///
   /// When the closure returns, the connection is kept for the next call if it is clean, and is closed otherwise. The call does not wait for
-  /// that close. When the closure throws, or its task is cancelled, the connection is aborted, because the rest of an answer may still
+  /// that close. A connection that the closure has closed or aborted is not kept. When the closure throws, or its task is cancelled, the connection is aborted, because the rest of an answer may still
   /// arrive. Another connection may then be made in its place. The closure runs in the isolation of the caller. It must not use the
   /// connection after it has returned.
   ///
@@ -96,6 +96,9 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   /// closure throws a ``NetworkError`` that is retryable and not a timeout. If the call gets no other connection in the remaining time, it
   /// throws that error.
   ///
+  /// A server that refuses connections does not end the call. The pool tries again, with pauses, and the call waits for the whole time of
+  /// `timeout`. Then it throws `.timedOut`.
+  ///
   /// *Cancellation* of a call that waits loses no connection: the call throws `CancellationError`, and the next call gets the connection.
   /// If the closure runs, its operations throw. If it returns a value nevertheless, the value is returned.
   ///
@@ -103,7 +106,8 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
   ///
   /// - Parameters:
   ///   - timeout: How long the call waits for a connection, connecting included; `nil` for ``ConnectionPoolOptions/timeout``. With no time
-  ///     at all, the call succeeds only if it need not wait. The time that the closure takes does not count.
+  ///     at all, the call succeeds only if it need not wait. With a very long time, such as `.within(.seconds(Int.max))`, it waits without
+  ///     a limit. The time that the closure takes does not count.
   ///   - isRepeatable: Whether the closure may be called twice.
   ///   - body: The closure to run.
   /// - Returns: The closure's result.

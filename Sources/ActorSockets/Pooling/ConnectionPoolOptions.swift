@@ -15,6 +15,9 @@ public struct ConnectionPoolOptions: Hashable, Sendable, Configurable {
   public var waitingCalls = 1_000
   /// How long a call waits for a connection, connecting included, if it has no timeout of its own. Also the longest time of an attempt to
   /// connect and of a check. 30 seconds by default.
+  ///
+  /// A very long time, such as `.seconds(Int.max)`, is no limit. Then give the attempts and the checks timeouts of their own: one that hangs
+  /// keeps the place of a connection.
   public var timeout: Duration = .seconds(30)
   /// How long a connection may be idle before it is closed. 60 seconds by default. Choose less than the server's own idle timeout.
   public var idleTimeout: Duration = .seconds(60)

@@ -113,16 +113,17 @@ public struct Datagram: Sendable {
     }
   }
 
-  /// The local address of the datagram. For a received datagram: the address that it was sent to, which may be a multicast
-  /// group; `nil` unless ``UDPEndpoint/Metadata/localAddress`` is requested. For one to be sent: the source address; `nil` for
-  /// the one that the kernel chooses from the routing table.
+  /// The local address of the datagram. For a received datagram: the address that it was sent to, which may be a multicast group; `nil`
+  /// unless ``UDPEndpoint/Configuration/metadata`` contains ``UDPEndpoint/Metadata/localAddress``. For one to be sent: the source address;
+  /// `nil` for the one that the kernel chooses from the routing table.
   public var localAddress: IPAddress? {
     get { box?.metadata.localAddress }
     set { change { $0.localAddress = newValue } }
   }
 
-  /// The index of the interface that the datagram came through, or is to be sent through; 0 for any. Received with
-  /// ``UDPEndpoint/Metadata/localAddress``.
+  /// The index of the interface of the datagram. For a received datagram: the interface that it came through; 0 unless
+  /// ``UDPEndpoint/Configuration/metadata`` contains ``UDPEndpoint/Metadata/localAddress``, which brings both. For one to be sent: the
+  /// interface to send it through; 0 for any.
   public var interfaceIndex: UInt32 {
     get { box?.metadata.interface ?? 0 }
     set { change { $0.interface = newValue } }

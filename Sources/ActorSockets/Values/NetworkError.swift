@@ -44,7 +44,7 @@ extension SocketError: NetworkError {
 }
 
 extension SocketError.Code {
-  /// Matches an error with this code, so that `catch SocketError.Code.timedOut` handles exactly that.
+  /// Matches an error with this code, so that `catch SocketError.Code.timedOut`, or `catch .timedOut`, handles exactly that.
   ///
   /// - Parameters:
   ///   - code: The code.

@@ -66,6 +66,27 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `A connection that the closure closes or aborts is not kept, and the value is returned`(
+    transport: Transport
+  ) async throws {
+    let pool = transport.pool(.most(1))
+    let closed = try await pool.use { connection in
+      await connection.close()
+      return 1
+    }
+    let aborted = try await pool.use { connection in
+      await connection.abort()
+      return 2
+    }
+    #expect(closed == 1 && aborted == 2)
+    let answer = try await pool.ask("3")
+    #expect(answer == "3")
+    let metrics = await pool.metrics
+    #expect(metrics.made == 3 && metrics.reused == 0)
+    await pool.close()
+  }
+
+  @Test(arguments: Transport.allCases)
   func `A connection with unread bytes or operations that wait is closed`(transport: Transport) async throws {
     let pool = transport.pool(.most(1))
     try await pool.use { stream in

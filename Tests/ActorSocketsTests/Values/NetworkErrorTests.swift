@@ -28,6 +28,35 @@ import Testing
     #expect(caught(PipeError(.second, .writing, TLSError(.expired))) == "other")
   }
 
+  @Test func `The short form of a code catches the same errors`() {
+    func caught(_ error: any Error) -> String {
+      do {
+        throw error
+      } catch .timedOut {
+        return "timed out"
+      } catch .truncated {
+        return "truncated"
+      } catch {
+        return "other"
+      }
+    }
+    #expect(caught(SocketError(.timedOut, operation: "read")) == "timed out")
+    #expect(caught(TLSError(.truncated)) == "truncated")
+    #expect(caught(PipeError(.first, .reading, SocketError(.timedOut, operation: "read"))) == "timed out")
+    #expect(caught(SocketError(.closed, operation: "read")) == "other")
+    #expect(caught(CancellationError()) == "other")
+    func typed(_ code: SocketError.Code) -> Bool {
+      do throws(SocketError) {
+        throw SocketError(code, operation: "read")
+      } catch .timedOut {
+        return true
+      } catch {
+        return error.code == .timedOut
+      }
+    }
+    #expect(typed(.timedOut) && !typed(.closed))
+  }
+
   @Test(arguments: [
     (SocketError.Code.connectionReset, true), (.endOfStream, true), (.timedOut, true), (.connectionRefused, true),
     (.unreachable, true), (.hostNotFound, true), (.resolverFailed, true), (.tooManyOpenFiles, true),
