@@ -19,6 +19,7 @@ import Testing
     ("try await listener.serve { connection in try await connection.write(connection.read(exactly: 4)) }", nil),
     ("try await [listener].serve { try await $0.write(utf8: \"hi\") }", nil),
     ("do { _ = try await connection.read(.line()) } catch .timedOut { print(0) }", nil),
+    ("_ = ConnectionPool(.with { $0.connections = 4 }) { try await TCPConnection.connect(to: .port(80)) }", nil),
     // Reading and writing.
     ("_ = try await connection.read(1024)", "'read' is unavailable: use read(upTo:)"),
     ("let n = 4; _ = try await connection.read(n)", "'read' is unavailable: use read(upTo:)"),
@@ -72,6 +73,10 @@ import Testing
       "'connect(to:)' is unavailable: use connect(to: Endpoint(parsing:"
     ),
     ("_ = Endpoint(\"host:80\")", "'init(_:)' is unavailable: use Endpoint(parsing:)"),
+    (
+      "_ = ConnectionPool(connections: 4) { try await TCPConnection.connect(to: .port(80)) }",
+      "'init(connections:connect:)' is unavailable: use ConnectionPool(.with { $0.connections = 4 })"
+    ),
     // Datagrams.
     ("try await endpoint.send([1], to: endpoint.localAddresses[0])", nil),
     ("_ = Datagram([1, 2]).reply([3])", nil),
