@@ -64,6 +64,20 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     self = .host(parts[0], port: port)
   }
 
+  /// Parses text as ``init(parsing:)`` does, and also a host without a port: `"host"`, `"1.2.3.4"`, `"[::1]"`.
+  ///
+  /// - Parameters:
+  ///   - text: The text.
+  ///   - defaultPort: The port of a host without one.
+  /// - Throws: ``SocketError`` with the code `.invalidArgument`, whose description says what is wrong.
+  public init(parsing text: String, defaultPort: UInt16) throws(SocketError) {
+    // In brackets, colons belong to the address.
+    let isHost =
+      text.utf8.first == UInt8(ascii: "[")
+      ? text.utf8.last == UInt8(ascii: "]") : !text.isEmpty && !text.utf8.contains(UInt8(ascii: ":"))
+    try self.init(parsing: isHost ? "\(text):\(defaultPort)" : text)
+  }
+
   /// The endpoint as text in the form that ``init(parsing:)`` parses.
   public var description: String {
     switch self {

@@ -17,6 +17,22 @@ import Testing
     #expect(endpoint.description == text)
   }
 
+  @Test(
+    arguments: [
+      ("example.com", .host("example.com", port: 22)), ("1.2.3.4", .host("1.2.3.4", port: 22)),
+      ("[::1]", .address(.ipv6(.loopback, port: 22))), ("example.com:80", .host("example.com", port: 80)),
+      ("[::1]:80", .address(.ipv6(.loopback, port: 80))), (":80", .port(80)), ("unix:/run/a", .unix(path: "/run/a")),
+      ("unix:[a]", .unix(path: "[a]")),
+    ] as [(String, Endpoint)])
+  func `A host without a port gets the default port`(text: String, endpoint: Endpoint) throws {
+    #expect(try Endpoint(parsing: text, defaultPort: 22) == endpoint)
+  }
+
+  @Test(arguments: ["", "host:", "host:x", "::1", "::1:80", "[::1", "[]", "[1.2.3.4]", "[::1]:", "[::1]80", "unix:"])
+  func `A default port makes no invalid text valid`(text: String) {
+    _ = expectErrorNow(.invalidArgument) { _ = try Endpoint(parsing: text, defaultPort: 22) }
+  }
+
   @Test func `Leading zeros of a port are no octal`() throws {
     #expect(try Endpoint(parsing: "a:0080") == .host("a", port: 80))
   }

@@ -7,7 +7,7 @@ import ShortPrograms
 
 let usage = """
   usage: ShortProgram NAME …
-    banners HOST:PORT…                         the versions of SSH servers
+    banners HOST[:PORT]…                       the versions of SSH servers
     http HOST:PORT PATH…                       pages of a server
     syslog [ADDRESS]:PORT                      prints what arrives over UDP and TCP
     ntp HOST:PORT…                             how much the clock of this machine is off
@@ -45,7 +45,7 @@ struct Words {
 func runClient(_ name: ByteText, _ words: Words) async throws -> Bool {
   switch name {
   case "banners":
-    await BannerGrabber().run(try words.endpoints()) { finding in
+    await BannerGrabber().run(try words.all.map { try Endpoint(parsing: $0, defaultPort: 22) }) { finding in
       switch finding.banner {
       case .success(let banner): print(finding.host, banner)
       case .failure(let error): print(finding.host, "–", error)
