@@ -45,7 +45,8 @@ package final class ListedReactor: Sendable {
 
   // MARK: Questions
 
-  /// When the first question was asked that still waits, whoever asked it; `nil` if no question waits.
+  /// When a question was asked that still waits, whoever asked it. It is the first one, unless several waited at the same time, and an
+  /// earlier one was answered: then it may be `nil` although a question waits.
   package var waitsSince: Int64? {
     let time = firstQuestion.load(ordering: .relaxed)
     return time == 0 ? nil : time
@@ -61,14 +62,15 @@ package final class ListedReactor: Sendable {
     done: @escaping @Sendable ([Shown], _ next: Int?) -> Void
   ) -> Bool {
     _ = firstQuestion.compareExchange(expected: 0, desired: max(1, now), ordering: .relaxed)
-    let isQueued = loop.jobs.pushUnlessStopped(
+    let isAsked = loop.jobs.pushUnlessStopped(
       .call(
         { [loop] in
           self.firstQuestion.store(0, ordering: .relaxed)
           let (registrations, next) = loop.registrations.portion(from: slot, most: most)
           done(registrations.compactMap { $0.shown(by: show) }, next)
         }, of: nil))
-    return isQueued
+    if !isAsked { firstQuestion.store(0, ordering: .relaxed) }
+    return isAsked
   }
 }
 

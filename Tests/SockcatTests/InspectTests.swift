@@ -59,6 +59,14 @@ import Testing
     #expect(try table().detail(of: 4) == nil)
   }
 
+  @Test func `A long text of a peer does not make all rows long`() throws {
+    let long = String(repeating: "x", count: 100_000)
+    let row = #"{"type":"pool","id":1,"label":"\#(long)","\#(long)":["a","b"]}"#
+    let table = InspectionTable(try [row, row].map { try #require(JSONValue(parsing: $0)) })
+    #expect(table.text().utf8.count < 2_000)
+    #expect(try #require(table.detail(of: 1)).utf8.count < 2_000)
+  }
+
   @Test func `Text of a peer cannot control the terminal`() {
     #expect(InspectionTable.printable("a\u{1b}[2J\u{202e}\u{9b}\nb é") == "a\\u{1b}[2J\\u{202e}\\u{9b}\\u{a}b é")
   }

@@ -38,12 +38,13 @@ public enum Inspection {
   /// *Cancellation* ends serving, and the call returns. *Ordering*: the sockets are looked at in portions, so the report is no snapshot of a
   /// single moment.
   ///
-  /// - Parameter endpoint: Where to listen: `.unix(path:)`. A file that a killed program left behind is replaced.
+  /// - Parameter endpoint: Where to listen: `.unix(path:)`, not an abstract name. A file that a killed program left behind is replaced.
   /// - Throws: ``SocketError``: `.invalidArgument` for other endpoints, the errors of ``TCPListener/bind(to:configuration:reactor:)`` and
   ///   of `Reactor.start()`.
   public static func serve(on endpoint: Endpoint) async throws {
-    guard endpoint.isUnix else {
-      throw SocketError.invalid("inspect", "an inspection is served on a unix socket only, not on \(endpoint)")
+    guard let path = path(of: endpoint), !path.isAbstract, !path.isUnnamed else {
+      throw SocketError.invalid(
+        "inspect", "an inspection is served on the path of a unix socket only, not on \(endpoint)")
     }
     let inspector = try Inspector()
     var configuration = TCPListener.Configuration()
@@ -88,6 +89,15 @@ public enum Inspection {
       }
     } catch {
       client.abort()
+    }
+  }
+
+  /// An abstract name has no file whose permissions keep other users out.
+  private static func path(of endpoint: Endpoint) -> UnixPath? {
+    switch endpoint {
+    case .unix(let path): try? UnixPath(parsing: path)
+    case .address(.unix(let path)): path
+    case .address, .host: nil
     }
   }
 

@@ -6,9 +6,10 @@
 // - A question is one job in the queue of the reactor that is asked. It looks at `Inspection.portion` slots, so other work runs between two
 //   questions.
 // - Each question has one outcome for its caller: an answer, silence after `Inspection.patience`, or the cancellation.
-// - While a question to a reactor is overdue, whoever asked it, the reactor gets no further question: it is reported as silent at once. So
-//   the queue of a blocked reactor grows only while reports begin within `Inspection.patience`.
-// - A question keeps neither the inspector nor its reactor, and a report keeps no reactor that it shows.
+// - While a question to a reactor is known to be overdue, whoever asked it, the reactor gets no further question: it is reported as silent at
+//   once. So the queue of a blocked reactor grows by the questions of a second, and by as many reports as ran at the same time before.
+// - A question keeps neither the inspector nor its reactor. A report keeps the loops of the reactors that it shows, at most for the time that
+//   its client has, but not the reactors.
 // - A report holds at most one portion at a time.
 
 internal import EpollReactor

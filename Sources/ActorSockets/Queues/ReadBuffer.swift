@@ -21,7 +21,7 @@ extension SocketError {
   static func drained(_ operation: String, bytesTransferred: Int = 0) -> SocketError {
     SocketError(
       .endOfStream, operation: operation,
-      detail: "the server stops, and ended the idle reads; the peer has not finished",
+      detail: "the server stops, and ended the idle reads; the peer may have had more to send",
       bytesTransferred: bytesTransferred)
   }
 }

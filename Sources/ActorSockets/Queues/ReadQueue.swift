@@ -245,7 +245,7 @@ struct ReadQueue<Tag> {
       first.searched = 0
       first.parserState = nil
       // The bytes that a borrow has seen leave the buffer: it sees any byte that arrives.
-      if case .borrow = first.kind { first.kind = .borrow(moreThan: 0) }
+      if case .borrow(let seen) = first.kind, seen > 0 { first.kind = .borrow(moreThan: 0) }
     }
     return arrived.takeAll()
   }

@@ -17,7 +17,7 @@ extension InspectOptions: CommandOptions {
     summary: "shows what a running program waits for",
     text: """
       Asks a program that serves its inspection on a unix socket, and prints a table of its connections, listeners, \
-      endpoints and pools: what each waits for, and since when. PATH is the path of the socket, or @name.
+      endpoints and pools: what each waits for, and since when. PATH is the path of the socket.
       """)
 
   static let options: [Option<InspectOptions>] = [

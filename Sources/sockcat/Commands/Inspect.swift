@@ -4,7 +4,7 @@ struct Inspect {
   /// For an answer as a whole. A reactor that does not answer takes a second of it.
   static let timeout = Duration.seconds(60)
   static let longestLine = 1 << 20
-  /// Of an answer as a whole, in bytes. A connection has less than a thousand.
+  /// Of an answer as a whole, in bytes. A connection has a few hundred, and with many waiting operations a few thousand.
   static let largestAnswer = 1 << 28
 
   let options: InspectOptions
@@ -34,15 +34,14 @@ struct Inspect {
 
   private func report() async throws -> String {
     let lines = try await answer()
-    let values = lines.compactMap { JSONValue(parsing: $0) }
-    guard values.count == lines.count, values.first?["type"].text == "process", values.last?["type"].text == "end"
-    else {
-      throw Failure(.inputOutput, "\(options.endpoint) is not an inspection, or it was cut off, or refused this user")
+    let values = lines.map(\.value)
+    guard values.first?["type"].text == "process", values.last?["type"].text == "end" else {
+      throw Failure(.inputOutput, noInspection)
     }
     guard values[0]["format"] == .number(1) else {
       throw Failure(.inputOutput, "the inspection has a format that this version of sockcat does not know")
     }
-    if options.isJSON { return lines.map { InspectionTable.printable(json: $0) + "\n" }.joined() }
+    if options.isJSON { return lines.map { InspectionTable.printable(json: $0.text) + "\n" }.joined() }
     let table = InspectionTable(values)
     guard let number = options.connection else { return table.text(sortedBy: options.sort, filter: options.filter) }
     guard let detail = table.detail(of: number) else {
@@ -51,15 +50,21 @@ struct Inspect {
     return detail
   }
 
-  private func answer() async throws -> [String] {
+  private var noInspection: String {
+    "\(options.endpoint) is not an inspection, or it was cut off, or refused this user"
+  }
+
+  private func answer() async throws -> [(text: String, value: JSONValue)] {
     let end = ContinuousClock.now + Self.timeout
     return try await TCPConnection.withConnection(to: options.endpoint, timeout: .until(end)) { connection in
-      var lines: [String] = []
+      var lines: [(text: String, value: JSONValue)] = []
       var bytes = 0
       for try await line in connection.lines(maximumLength: Self.longestLine, timeout: .until(end)) {
-        bytes += line.utf8.count
+        // A short line takes more memory than its bytes.
+        bytes += line.utf8.count + 100
         if bytes > Self.largestAnswer { throw Failure(.inputOutput, "the answer has more than 256 MiB") }
-        lines.append(line)
+        guard let value = JSONValue(parsing: line) else { throw Failure(.inputOutput, noInspection) }
+        lines.append((line, value))
       }
       return lines
     }

@@ -30,8 +30,10 @@ func endingWithIdleness(
       defer { group.cancelAll() }
       while let isDone = try await group.next(), !isDone {}
     }
-  } catch let error as SocketError where error.code == .timedOut && error.errno == 0 {
-    throw failure
+  } catch {
+    // A time-out of the kernel has an error number.
+    let cause = ((error as? PipeError)?.underlyingError ?? error) as? SocketError
+    throw cause?.code == .timedOut && cause?.errno == 0 ? failure : error
   }
 }
 

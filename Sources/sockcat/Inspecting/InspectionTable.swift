@@ -24,7 +24,7 @@ struct InspectionTable {
         InspectionTable.bytes(value["sent"].number), oldest.map(Self.what) ?? "-",
         InspectionTable.time(oldest?["age"].number), InspectionTable.time(oldest?["left"].number),
         value["remote"].text ?? (addresses.isEmpty ? value["local"].text ?? "-" : addresses), value["label"].text ?? "",
-      ].map { InspectionTable.printable($0) }
+      ].map { InspectionTable.printable(InspectionTable.short($0)) }
     }
 
     private static func what(_ operation: JSONValue) -> String {
@@ -107,7 +107,7 @@ struct InspectionTable {
     guard let row = rows.first(where: { $0.number == Double(number) }), case .object(let members) = row.value else {
       return nil
     }
-    return members.sorted { $0.key < $1.key }.flatMap { name, value in Self.lines(name, value, indent: "") }
+    return members.sorted { $0.key < $1.key }.flatMap { name, value in Self.lines(Self.short(name), value, indent: "") }
       .joined(separator: "\n") + "\n"
   }
 
@@ -133,12 +133,12 @@ struct InspectionTable {
     switch value {
     case .object(let members):
       ["\(indent)\(printable(name)):"]
-        + members.sorted { $0.key < $1.key }.flatMap { lines($0.key, $0.value, indent: indent + "  ") }
+        + members.sorted { $0.key < $1.key }.flatMap { lines(short($0.key), $0.value, indent: indent + "  ") }
     case .array(let elements):
       elements.isEmpty
         ? ["\(indent)\(printable(name)): -"]
         : elements.enumerated().flatMap { lines("\(name) \($0.offset + 1)", $0.element, indent: indent) }
-    case .string(let text): ["\(indent)\(printable(name)): \(printable(text))"]
+    case .string(let text): ["\(indent)\(printable(name)): \(printable(short(text)))"]
     case .number(let number):
       ["\(indent)\(printable(name)): \(times.contains(name) ? time(number) : whole(number))"]
     case .bool(let value): ["\(indent)\(printable(name)): \(value)"]
@@ -171,6 +171,11 @@ struct InspectionTable {
     case ..<10_485_760_000: return "\(Int(count / 1_048_576)) MiB"
     default: return "\(Int(count / 1_073_741_824)) GiB"
     }
+  }
+
+  /// All rows are as wide as the longest cell, so a long one would multiply the text.
+  private static func short(_ text: String) -> String {
+    text.utf8.count <= 200 ? text : String(text.unicodeScalars.prefix(200)) + "…"
   }
 
   /// Labels, names and addresses may be chosen by others. A terminal would obey control characters in them, and characters that change the

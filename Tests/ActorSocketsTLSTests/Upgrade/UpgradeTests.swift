@@ -52,6 +52,21 @@ import Testing
     }
   }
 
+  @Test func `Taking the bytes of a connection that still connects does not hold up its upgrade`() async throws {
+    let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
+    let reactor = Reactor()
+    let client = try await withTaskExecutorPreference(reactor) {
+      let plain = TCPConnection(to: .address(listener.localAddresses[0]), reactor: reactor)
+      let client = plain.startTLS(try Contexts.client(.v13), as: .client(serverName: "server.test"))
+      #expect(await plain.takeBuffered().isEmpty)
+      return client
+    }
+    let server = try await listener.accept().startTLS(try Contexts.server(.v13), as: .server)
+    try await client.handshake()
+    await close(client, server)
+    await listener.close()
+  }
+
   @Test func `A client without a context verifies its server with the system's roots`() async throws {
     let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
     let context = try Contexts.server(.v13)
