@@ -47,13 +47,16 @@ public func pipe(from source: some ByteStream, to destination: some ByteStream) 
 ///   - limit: The rate, and the number of bytes.
 /// - Returns: The number of bytes moved.
 /// - Throws: ``PipeError`` with the error of a stream: also `.limitExceeded` of the source, if more bytes arrive than the limit allows;
-///   ``SocketError`` with `.invalidArgument` if a number of the limit is too small; `CancellationError` when the task is cancelled.
+///   ``SocketError`` with `.timedOut` when ``RateLimit/maximumTime`` is over, or with `.invalidArgument` if a number of the limit is too
+///   small; `CancellationError` when the task is cancelled.
 @concurrent
 public func pipe(
   from source: some ByteStream, to destination: some ByteStream, limit: RateLimit
 ) async throws -> Int {
   try limit.check("pipe")
-  return try await move(from: source, to: destination, limit: limit).count()
+  return try await limit.inTime("pipe", on: source.executor.reactor) {
+    try await move(from: source, to: destination, limit: limit).count()
+  }
 }
 
 /// Moves bytes between two streams in both directions, until both have ended.
@@ -104,14 +107,14 @@ public func relay(
 ///   - limit: The rate, and the number of bytes, of each direction.
 /// - Returns: The number of bytes received from the first stream, and from the second.
 /// - Throws: ``PipeError`` with the error of the stream that broke first, or with `.limitExceeded` of the stream from which too many bytes
-///   arrived; ``SocketError`` with `.invalidArgument` if a number of the limit is too small; `CancellationError` when the task is
-///   cancelled.
+///   arrived; ``SocketError`` with `.timedOut` when ``RateLimit/maximumTime`` is over, or with `.invalidArgument` if a number of the limit
+///   is too small; `CancellationError` when the task is cancelled.
 @concurrent @discardableResult
 public func relay(
   between first: some ByteStream, and second: some ByteStream, limit: RateLimit
 ) async throws -> (fromFirst: Int, fromSecond: Int) {
   try limit.check("relay")
-  return try await relay(first, second, limit)
+  return try await limit.inTime("relay", on: first.executor.reactor) { try await relay(first, second, limit) }
 }
 
 private func relay(

@@ -1,7 +1,7 @@
 internal import EpollReactor
 internal import SocketSystem
 
-/// How fast, and how much, ``pipe(from:to:limit:)`` and ``relay(between:and:limit:)`` move.
+/// How fast, how much, and for how long ``pipe(from:to:limit:)`` and ``relay(between:and:limit:)`` move bytes.
 ///
 /// ```swift
 /// try await pipe(from: upload, to: storage, limit: RateLimit(bytesPerSecond: 1_000_000))
@@ -14,6 +14,9 @@ public struct RateLimit: Hashable, Sendable {
   /// The largest number of bytes in total, in each direction, at least 0; `nil`, the default, for no limit. If more arrive, the call throws
   /// `.limitExceeded`. With `pipe`, the excess bytes stay unread in the source; `relay` aborts both streams.
   public var maximumBytes: Int?
+  /// The longest time that the call may take, more than zero; `nil`, the default, for no limit. When it is over, the call ends as if it were
+  /// cancelled, but throws ``SocketError`` with the code `.timedOut`: both streams stay open, and no byte is lost.
+  public var maximumTime: Duration?
 
   /// Creates a limit.
   ///
@@ -21,16 +24,44 @@ public struct RateLimit: Hashable, Sendable {
   ///   - bytesPerSecond: The number of bytes per second, at least 1.
   ///   - burst: The number of bytes that may move at once after a pause, at least 1; `nil` for those of a tenth of a second.
   ///   - maximumBytes: The largest number of bytes in total, at least 0; `nil` for no limit.
-  public init(bytesPerSecond: Int, burst: Int? = nil, maximumBytes: Int? = nil) {
+  ///   - maximumTime: The longest time of the call, more than zero; `nil` for no limit.
+  public init(bytesPerSecond: Int, burst: Int? = nil, maximumBytes: Int? = nil, maximumTime: Duration? = nil) {
     self.bytesPerSecond = bytesPerSecond
     self.burst = burst ?? max(1, bytesPerSecond / 10)
     self.maximumBytes = maximumBytes
+    self.maximumTime = maximumTime
   }
 
   func check(_ operation: String) throws(SocketError) {
     if bytesPerSecond < 1 { throw .invalid(operation, "\(bytesPerSecond) bytes per second are too few") }
     if burst < 1 { throw .invalid(operation, "a burst of \(burst) bytes is too small") }
     if let maximumBytes, maximumBytes < 0 { throw .invalid(operation, "\(maximumBytes) is not a number of bytes") }
+    if let maximumTime, maximumTime <= .zero { throw .invalid(operation, "a time of \(maximumTime) is too short") }
+  }
+
+  /// Cancels `body` when the time is over. The time is on the clock of `reactor`.
+  func inTime<Value: Sendable>(
+    _ operation: String, on reactor: Reactor, _ body: @escaping @Sendable () async throws -> Value
+  ) async throws -> Value {
+    guard let maximumTime else { return try await body() }
+    return try await withThrowingTaskGroup(of: Value?.self) { group in
+      group.addTask { try await body() }
+      group.addTask {
+        do {
+          try await Pause(on: reactor).wait(for: maximumTime.clampedNanoseconds)
+        } catch is CancellationError {}
+        return nil
+      }
+      defer { group.cancelAll() }
+      if let value = try await group.next() ?? nil { return value }
+      let isCancelled = Task.isCancelled
+      group.cancelAll()
+      do {
+        // It may have ended before it learned of the cancellation.
+        if let value = try await group.next() ?? nil { return value }
+      } catch is CancellationError where !isCancelled {}
+      throw SocketError(.timedOut, operation: operation, detail: "timed out after \(maximumTime.brief)")
+    }
   }
 
   func bucket(at now: Int64) -> TokenBucket { TokenBucket(rate: bytesPerSecond, burst: burst, at: now) }

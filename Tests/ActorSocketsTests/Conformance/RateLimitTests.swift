@@ -74,13 +74,98 @@ import Testing
     let pair = try await transport.pair()
     let limits = [
       RateLimit(bytesPerSecond: 0), RateLimit(bytesPerSecond: 5, burst: 0),
-      RateLimit(bytesPerSecond: 5, maximumBytes: -1),
+      RateLimit(bytesPerSecond: 5, maximumBytes: -1), RateLimit(bytesPerSecond: 5, maximumTime: .zero),
     ]
     for limit in limits {
       await expectError(.invalidArgument) { _ = try await pipe(from: pair.client, to: pair.server, limit: limit) }
       await expectError(.invalidArgument) { _ = try await relay(between: pair.client, and: pair.server, limit: limit) }
     }
     #expect(await pair.client.state == .open)
+  }
+
+  @Test(.inRealTime, arguments: Transport.allCases)
+  func `A pipe whose time is over loses nothing, and both streams stay open`(transport: Transport) async throws {
+    let (time, source) = try await transport.timedPair()
+    let destination = InMemoryConnection.pair()
+    let (from, to) = (source.server, destination.0)
+    let limit = RateLimit(bytesPerSecond: .max, maximumTime: .seconds(5))
+    for part in 0..<3 {
+      let piping = Task { try await pipe(from: from, to: to, limit: limit) }
+      try await source.client.write(pattern(100, from: part * 100))
+      let received = try await destination.1.read(exactly: 100)
+      #expect(received == pattern(100, from: part * 100))
+      try await time.waitForDeadlines(1)
+      await time.advance(by: .seconds(5) - .nanoseconds(1))
+      try await time.waitForDeadlines(1)
+      await time.advance(by: .nanoseconds(1))
+      let error = await expectError(.timedOut) { _ = try await piping.value }
+      #expect(error.operation == "pipe" && error.description.contains("5 s"), "\(error)")
+    }
+    let states = (await from.state, await to.state)
+    #expect(states == (.open, .open))
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `A relay that ends in time returns, and one that does not leaves its streams open`(transport: Transport)
+    async throws
+  {
+    let (one, other) = (try await transport.pair(), try await transport.pair())
+    let (first, second) = (one.server, other.client)
+    await expectError(.timedOut) {
+      _ = try await relay(
+        between: first, and: second, limit: RateLimit(bytesPerSecond: .max, maximumTime: .milliseconds(1)))
+    }
+    let relaying = Task {
+      try await relay(between: first, and: second, limit: RateLimit(bytesPerSecond: .max, maximumTime: .seconds(1000)))
+    }
+    try await one.client.write(pattern(100))
+    try await one.client.finishWriting()
+    let received = try await other.server.readToEnd()
+    #expect(received == pattern(100))
+    try await other.server.finishWriting()
+    let counts = try await relaying.value
+    #expect(counts == (100, 0))
+    let cancelled = Task {
+      try await relay(between: first, and: second, limit: RateLimit(bytesPerSecond: .max, maximumTime: .seconds(1000)))
+    }
+    cancelled.cancel()
+    switch await cancelled.result {
+    case .success(let counts): #expect(counts == (0, 0))
+    case .failure(let error): #expect(error is CancellationError)
+    }
+  }
+
+  @Test(arguments: Transport.allCases)
+  func `The time also ends a wait for a slow destination`(transport: Transport) async throws {
+    let (source, destination) = (try await transport.pair(), try await transport.pair())
+    let (from, to) = (source.server, destination.client)
+    let piping = Task {
+      try await pipe(from: from, to: to, limit: RateLimit(bytesPerSecond: .max, maximumTime: .milliseconds(200)))
+    }
+    // More than both kernels hold.
+    let count = 8_000_000
+    let sending = Task {
+      try await source.client.write(pattern(count))
+      try await source.client.finishWriting()
+    }
+    await expectError(.timedOut) { _ = try await piping.value }
+    let rest = Task { try await pipe(from: from, to: to) }
+    let received = try await destination.server.readToEnd()
+    #expect(received == pattern(count))
+    _ = try await rest.value
+    try await sending.value
+  }
+
+  @Test(.inRealTime) func `The time of a relay passes in a simulation`() async throws {
+    try await simulated { _ in
+      let (one, other) = (InMemoryConnection.pair(), InMemoryConnection.pair())
+      let start = ContinuousClock.now
+      await expectError(.timedOut) {
+        _ = try await relay(
+          between: one.1, and: other.0, limit: RateLimit(bytesPerSecond: 10, maximumTime: .seconds(3600)))
+      }
+      #expect(start.duration(to: .now) == .seconds(3600))
+    }
   }
 
   @Test(.inRealTime, arguments: Transport.allCases)
