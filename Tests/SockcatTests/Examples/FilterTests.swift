@@ -43,6 +43,28 @@ struct FilterTests {
     }
   }
 
+  @Test func `A filter that waits lets known senders through, in order`() async throws {
+    try await within("they are answered") {
+      let server = try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0))
+      let clients = try (0..<3).map { _ in try UDPEndpoint.bind(to: .host("127.0.0.1", port: 0)) }
+      let known = [clients[0].localAddresses[0], clients[2].localAddresses[0]]
+      let answering = Task {
+        try await answer(server) { sender in
+          await Task.yield()
+          return known.contains(sender)
+        }
+      }
+      for client in clients { try await client.send(utf8: "hello", to: server.localAddresses[0]) }
+      for client in [clients[0], clients[2]] {
+        let reply = try await client.receive()
+        #expect(reply.bytes == Array("welcome".utf8))
+      }
+      #expect(try await clients[1].receive(until: .now) == nil)
+      answering.cancel()
+      _ = await answering.result
+    }
+  }
+
   @Test(arguments: [0, 1, 3, 100])
   func `The number of remembered datagrams has a limit`(limit: Int) {
     let recent = Recent(limit: limit)
