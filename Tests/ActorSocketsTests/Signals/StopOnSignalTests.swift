@@ -7,6 +7,12 @@ import Testing
 @testable import ActorSockets
 @testable import SocketSystem
 
+/// Only the main thread takes signals. It may still be in the handler of an earlier one, and ends the process after that.
+private func endProcess() async throws {
+  kill(getpid(), SIGTERM)
+  try await eventually("the signal ends the process") { false }
+}
+
 /// Servers that stop on signals. Each test is a process of its own, because the handling of a signal is one of all tests.
 @Suite struct StopOnSignalTests {
   /// A server on manual time, whose handlers do not react to a drain.
@@ -50,7 +56,7 @@ import Testing
         let report = try await scene.serving.value
         #expect(report.finished == 1 && report.aborted == 0)
         #expect(handling(of: SIGTERM) == .default && handling(of: SIGINT) == .default)
-        if report.finished == 1 { kill(getpid(), SIGTERM) }
+        if report.finished == 1 { try await endProcess() }
       }
     }
   }
@@ -92,7 +98,7 @@ import Testing
         let report = try await serving.value
         #expect(report.received == 1 && report.aborted == 1)
         #expect(handling(of: SIGTERM) == .default && handling(of: SIGINT) == .default)
-        if report.aborted == 1 { kill(getpid(), SIGTERM) }
+        if report.aborted == 1 { try await endProcess() }
       }
     }
   }
@@ -118,7 +124,7 @@ import Testing
         let report = try await serving.value
         #expect(report.accepted == 2 && report.finished + report.aborted == 2 && report.aborted >= 1)
         #expect(handling(of: SIGTERM) == .default)
-        if report.accepted == 2 { kill(getpid(), SIGTERM) }
+        if report.accepted == 2 { try await endProcess() }
       }
     }
   }
