@@ -8,7 +8,7 @@ import Testing
 @testable import SocketSystem
 
 /// Only the main thread takes signals. It may still be in the handler of an earlier one, and ends the process after that.
-private func endProcess() async throws {
+private func killItself() async throws {
   kill(getpid(), SIGTERM)
   try await eventually("the signal ends the process") { false }
 }
@@ -56,7 +56,7 @@ private func endProcess() async throws {
         let report = try await scene.serving.value
         #expect(report.finished == 1 && report.aborted == 0)
         #expect(handling(of: SIGTERM) == .default && handling(of: SIGINT) == .default)
-        if report.finished == 1 { try await endProcess() }
+        if report.finished == 1 { try await killItself() }
       }
     }
   }
@@ -98,7 +98,7 @@ private func endProcess() async throws {
         let report = try await serving.value
         #expect(report.received == 1 && report.aborted == 1)
         #expect(handling(of: SIGTERM) == .default && handling(of: SIGINT) == .default)
-        if report.aborted == 1 { try await endProcess() }
+        if report.aborted == 1 { try await killItself() }
       }
     }
   }
@@ -124,7 +124,7 @@ private func endProcess() async throws {
         let report = try await serving.value
         #expect(report.accepted == 2 && report.finished + report.aborted == 2 && report.aborted >= 1)
         #expect(handling(of: SIGTERM) == .default)
-        if report.accepted == 2 { try await endProcess() }
+        if report.accepted == 2 { try await killItself() }
       }
     }
   }
