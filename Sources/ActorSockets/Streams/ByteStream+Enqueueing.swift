@@ -16,17 +16,7 @@ extension ByteStream {
   ///   - timeout: The longest time that the write may take; see ``Timeout`` for when it starts. `nil` means no limit.
   /// - Returns: A handle whose ``Pending/value`` waits for the outcome.
   public nonisolated func enqueueWrite(_ bytes: [UInt8], timeout: Timeout? = nil) -> Pending<Void> {
-    // As for several pieces, without an array of them before the reactor's thread needs it.
-    if let error = claimSubmission(of: bytes.count, for: "enqueueWrite") {
-      return Pending(PendingOutcome(executor, .failure(error)))
-    }
-    let outcome = PendingOutcome(executor)
-    let called = executor.reactor.now
-    submit {
-      $0.executor.submissions.reached(bytes.count)
-      $0.core.enqueue([bytes], bytes.count, timeout, called, outcome, owner: $0)
-    }
-    return Pending(outcome)
+    enqueueWrite(contentsOf: [bytes], timeout: timeout)
   }
 
   /// Copies bytes, and puts a write of them in the queue without waiting for it: see ``enqueueWrite(_:timeout:)-([UInt8],_)``.
