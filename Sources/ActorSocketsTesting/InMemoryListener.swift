@@ -74,19 +74,11 @@ public actor InMemoryListener: StreamListener {
     executor = registration
     localAddresses = [address].compactMap { $0 }
     self.configuration = configuration
-    submit { $0.begin() }
+    submit { $0.enter($0.registration) }
   }
 
   deinit {
     registration.reactor.submit { [registration] in registration.leave() }
-  }
-
-  private func begin() {
-    do throws(Registration.EnterError) {
-      try registration.enter(self)
-    } catch {
-      reactorShutDown()
-    }
   }
 
   // MARK: Connecting

@@ -14,4 +14,13 @@ package protocol EventHandler: ReactorActor {
 
 extension EventHandler {
   package var waitingOperations: String? { nil }
+
+  /// Enters the reactor's table without a socket. If the reactor has shut down, the handler is told so, as it would be later.
+  package func enter(_ registration: Registration) {
+    do throws(Registration.EnterError) {
+      try registration.enter(self)
+    } catch {
+      reactorShutDown()
+    }
+  }
 }

@@ -31,13 +31,7 @@ actor Inspector: ReactorActor {
   init() throws {
     registration = Registration(on: try Reactor.start())
     executor = registration
-    submit { inspector in
-      do {
-        try inspector.registration.enter(inspector)
-      } catch {
-        inspector.reactorShutDown()
-      }
-    }
+    submit { $0.enter($0.registration) }
   }
 
   deinit {

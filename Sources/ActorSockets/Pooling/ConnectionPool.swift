@@ -60,13 +60,7 @@ public actor ConnectionPool<Connection: ByteStream>: ReactorActor {
     registration = Registration(on: reactor)
     executor = registration
     state = PoolState(options, checks: isHealthy != nil) { $0.hasPeerFinished }
-    submit { pool in
-      do {
-        try pool.registration.enter(pool)
-      } catch {
-        pool.reactorShutDown()
-      }
-    }
+    submit { $0.enter($0.registration) }
   }
 
   deinit {

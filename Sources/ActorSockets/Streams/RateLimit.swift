@@ -80,13 +80,7 @@ actor Pause: EventHandler {
   init(on reactor: Reactor) {
     registration = Registration(on: reactor)
     executor = registration
-    submit { pause in
-      do {
-        try pause.registration.enter(pause)
-      } catch {
-        pause.reactorShutDown()
-      }
-    }
+    submit { $0.enter($0.registration) }
   }
 
   deinit { if registration.needsToLeave { executor.reactor.submit { [registration] in registration.leave() } } }
