@@ -20,7 +20,7 @@
 /// `.endOfStream`, because the peer may have had more to send. ``PipeError/stream`` says which of the two failed.
 ///
 /// *Cancellation* throws `CancellationError` and loses nothing. The chunk that was read is in the destination's queue and is
-/// still sent; bytes that were not read remain in the source. `pipe` may be called again.
+/// still sent; bytes that were not read remain in the source. `pipe` may be called again, also after it has finished writing.
 ///
 /// *Ordering*: each chunk is one read and one write, in order with the other operations of the two streams.
 ///
@@ -79,7 +79,8 @@ public func pipe(
 /// the other peer sees a reset. If a stream ended because of its ``TCPConnection/Liveness/idleTimeout``, both are closed instead.
 /// ``PipeError/stream`` says which stream broke, and ``PipeError/action`` whether it was read or written then.
 ///
-/// *Cancellation* throws `CancellationError`, leaves both streams open and loses nothing, like ``pipe(from:to:)``.
+/// *Cancellation* throws `CancellationError`, leaves both streams open and loses nothing, like ``pipe(from:to:)``. `relay` may be called
+/// again, also after one direction has ended.
 ///
 /// *Ordering*: each chunk is one read and one write, in order with the other operations of the two streams.
 ///
@@ -209,7 +210,7 @@ private func move(
       }
       do {
         guard let chunk else {
-          try await destination.finishWriting()
+          try await destination.passEndOn()
           return .ended(moved)
         }
         moved += chunk.count
@@ -274,6 +275,14 @@ extension ByteStream {
   public nonisolated func pipe(exactly count: Int, to destination: some ByteStream) async throws {
     if count < 0 { throw SocketError.invalid("pipe", "\(count) is not a number of bytes") }
     _ = try await move(from: self, to: destination, exactly: count).count()
+  }
+
+  /// The half-close, unless there was one before: an earlier call that was cancelled, or whose time was over, may have made it.
+  fileprivate func passEndOn() async throws {
+    let place = if let place = claimPlace() { place } else { await requeue() }
+    if core.hasFinishedWriting { return }
+    try core.checkWritable()
+    try await finish(core.begin(.finish, nil, nil, place))
   }
 
   /// For bytes that exist nowhere else: cancellation, even before the call, only stops the wait; the bytes stay in the queue.

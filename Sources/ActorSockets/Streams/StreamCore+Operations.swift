@@ -94,6 +94,9 @@ extension StreamCore {
     return SocketError(.closed, operation: "write", detail: "`finishWriting()` was called before")
   }
 
+  /// Whether a half-close was queued or carried out, on a stream that neither ended nor broke.
+  var hasFinishedWriting: Bool { refusal == nil && lifecycle.breakage == nil && writes.queue.isFinishing }
+
   func operation(_ waiter: Operation.Waiter, _ timeout: Timeout?, _ progress: ProgressHandler?) -> Operation {
     Operation(
       waiter, timeout: timeout, progress: progress, start: timeout?.start == .call ? registration.reactor.now : 0)

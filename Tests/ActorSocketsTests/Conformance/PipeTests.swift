@@ -230,6 +230,30 @@ private struct Chain: Sendable {
     #expect(try await again == (1, 0))
   }
 
+  @Test(arguments: Transport.allCases)
+  func `A pipe and a relay that have passed on an end may be called again`(transport: Transport) async throws {
+    let chain = try await Chain(transport)
+    try await chain.near.write(pattern(10))
+    try await chain.near.finishWriting()
+    let relaying = Task { try await relay(between: chain.inner, and: chain.outer) }
+    let received = try await chain.far.readToEnd()
+    #expect(received == pattern(10))
+    relaying.cancel()
+    await expectCancellation { _ = try await relaying.value }
+    let moved = try await pipe(from: chain.inner, to: chain.outer)
+    #expect(moved == 0)
+    try await chain.far.write(pattern(5))
+    try await chain.far.finishWriting()
+    for expected in [5, 0] {
+      let counts = try await relay(between: chain.inner, and: chain.outer)
+      #expect(counts == (0, expected))
+    }
+    let answer = try await chain.near.readToEnd()
+    #expect(answer == pattern(5))
+    await chain.outer.abort()
+    await expectPipeError(.closed, .second, .writing) { _ = try await pipe(from: chain.inner, to: chain.outer) }
+  }
+
   @Test func `Streams on two reactors are joined, too`() async throws {
     let other = Reactor()
     let first = try await Transport.tcpOverIPv4.pair()

@@ -125,14 +125,28 @@ import Testing
     try await other.server.finishWriting()
     let counts = try await relaying.value
     #expect(counts == (100, 0))
-    let cancelled = Task {
-      try await relay(between: first, and: second, limit: RateLimit(bytesPerSecond: .max, maximumTime: .seconds(1000)))
+  }
+
+  // A relay whose time is over may have passed on one end already.
+  @Test(arguments: Transport.allCases)
+  func `A relay that has passed on one end goes on after its time`(transport: Transport) async throws {
+    let (one, other) = (try await transport.pair(), try await transport.pair())
+    let (first, second) = (one.server, other.client)
+    try await one.client.write(pattern(100))
+    try await one.client.finishWriting()
+    let relaying = Task {
+      try await relay(
+        between: first, and: second, limit: RateLimit(bytesPerSecond: .max, maximumTime: .milliseconds(50)))
     }
-    cancelled.cancel()
-    switch await cancelled.result {
-    case .success(let counts): #expect(counts == (0, 0))
-    case .failure(let error): #expect(error is CancellationError)
-    }
+    let received = try await other.server.readToEnd()
+    #expect(received == pattern(100))
+    await expectError(.timedOut) { _ = try await relaying.value }
+    try await other.server.write(pattern(50))
+    try await other.server.finishWriting()
+    let counts = try await relay(between: first, and: second)
+    #expect(counts == (0, 50))
+    let answer = try await one.client.readToEnd()
+    #expect(answer == pattern(50))
   }
 
   @Test(arguments: Transport.allCases)
