@@ -334,6 +334,7 @@ private final class MemoryTransport: StreamTransport {
     let count = pipe.send(bytes.count)
     if count == 0 { return .wouldBlock }
     let copy = [UInt8](copying: bytes.extracting(first: count))
+    VirtualThread.current?.sent(copy, .memory)
     peer.send { $0.received(copy) }
     return .bytes(count)
   }

@@ -10,18 +10,22 @@ extension SimulatedNetwork {
     let source: SocketAddress
     let destination: SocketAddress
     let kind: Kind
-    let isLost: Bool
+    /// How often it arrives: 0 if the link loses it.
+    let copies: Int
     /// Of TCP, as on the wire: FIN 1, SYN 2, RST 4.
     var flags: UInt8 = 0
     var sequence = 0
     var acknowledged: Int?
     /// The bytes of the program; of ICMP, the `errno`.
     let count: Int
+    /// Of the bytes, and of what else the packet has that is not above.
+    let hash: UInt64
 
-    init(_ packet: Packet, isLost: Bool) {
+    init(_ packet: Packet, copies: Int) {
       source = packet.source
       destination = packet.destination
-      self.isLost = isLost
+      self.copies = copies
+      var rest = TraceHash()
       switch packet.content {
       case .segment(let segment):
         kind = .tcp
@@ -29,13 +33,18 @@ extension SimulatedNetwork {
         sequence = segment.sequence
         acknowledged = segment.acknowledged
         count = segment.bytes.count
+        rest.mix(segment.bytes.span)
+        rest.mix(UInt64(segment.window))
       case .datagram(let datagram):
         kind = .udp
         count = datagram.bytes.count
+        rest.mix(datagram.bytes.span)
+        rest.mix(UInt64(datagram.hopLimit) << 8 | UInt64(datagram.trafficClass))
       case .report(let report):
         kind = .icmp
         count = Int(report.errno)
       }
+      hash = rest.value
     }
 
     /// For example `10.0.0.2:40001 > 10.0.0.1:80 FIN, 5 bytes from 1, acknowledges 9, lost`.
@@ -51,7 +60,8 @@ extension SimulatedNetwork {
       case .udp: parts.append("a datagram of \(count) bytes")
       case .icmp: parts.append("reports error \(count)")
       }
-      if isLost { parts.append("lost") }
+      if copies == 0 { parts.append("lost") }
+      if copies == 2 { parts.append("arrives twice") }
       return "\(source) > \(destination) \(parts.joined(separator: ", "))"
     }
   }

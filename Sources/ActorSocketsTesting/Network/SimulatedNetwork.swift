@@ -33,6 +33,8 @@ final class SimulatedNetwork {
   /// In nanoseconds since 1970.
   var timeOfDay: (_ host: Int) -> Int64 = { _ in 0 }
   var observe: ((PacketEvent) -> Void)?
+  /// Gets what programs send through unix sockets.
+  var observeUnix: (([UInt8]) -> Void)?
 
   private(set) var nodes: [Node] = []
   private var slots = KernelSlots()
@@ -154,7 +156,7 @@ final class SimulatedNetwork {
   }
 
   private func carry(_ packet: Packet, from host: Int, to target: Int, mtu: Int, arrivals: [Int64]) {
-    observe?(PacketEvent(packet, isLost: arrivals.isEmpty))
+    observe?(PacketEvent(packet, copies: arrivals.count))
     for recorder in recorders {
       recorder.record(
         packet, from: host, to: target, mtu: mtu, at: now - VirtualThread.start, arrivals: arrivals.count)
@@ -172,7 +174,7 @@ final class SimulatedNetwork {
 
   /// As on Linux, a datagram of a host to itself arrives within the call that sends it.
   func deliver(_ packet: Packet, to host: Int) {
-    observe?(PacketEvent(packet, isLost: false))
+    observe?(PacketEvent(packet, copies: 1))
     if case .segment = packet.content {
       schedule(.arrival(packet, host: host), at: now)
     } else {

@@ -141,6 +141,7 @@ final class UnixDatagramSocket: UnixSocket {
         [UInt8](copying: bytes), passing: passed, from: self,
         memory: memory(head: bytes.count - pages, pages: pages), time: kernel.timeOfDay)
       if receivesCredentials || receiver.receivesCredentials { message.credentials = kernel.credentials }
+      kernel.network?.observeUnix?(message.bytes)
       deliver(message, to: receiver, in: kernel)
       return bytes.count
     }

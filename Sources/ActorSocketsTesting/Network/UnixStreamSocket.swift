@@ -163,6 +163,7 @@ final class UnixStreamSocket: UnixSocket {
       let memory = memory(head: size - inPages, pages: inPages)
       let message = UnixMessage(
         part, passing: sent == 0 ? passed : [], from: self, memory: memory, time: kernel.timeOfDay)
+      kernel.network?.observeUnix?(part)
       deliver(message, to: peer, in: kernel)
       sent += size
     }

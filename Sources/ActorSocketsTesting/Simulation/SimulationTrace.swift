@@ -1,7 +1,8 @@
 // What a simulation has done, for the person who looks for the reason of a failure.
 //
 // Invariants:
-// - Each event counts in the hash, also those whose lines are not kept. So two runs with one hash did the same things at the same times.
+// - Each event counts in the hash with all that it has, such as addresses and bytes, also if its line is not kept. So two runs with one
+//   hash did the same things at the same times.
 // - No line contains anything that differs from run to run: no address, no real time, no number that the process counts.
 
 internal import SocketSystem
@@ -17,11 +18,16 @@ struct SimulationTrace {
     case reactor
     case note(String)
     case packet(SimulatedNetwork.PacketEvent)
+    /// Bytes that no network carries, with their hash.
+    case local(LocalBytes, count: Int, hash: UInt64)
   }
+
+  enum LocalBytes: UInt64 { case memory, unixSocket }
 
   static let kept = 1_000
 
-  private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+  private var content = TraceHash()
+  var hash: UInt64 { content.value }
   private(set) var count = 0
   private var last: [(time: Int64, host: Int, event: Event)] = []
   /// The first host is that of the simulation's program. Its name is not shown.
@@ -35,28 +41,37 @@ struct SimulationTrace {
       last[count % Self.kept] = (time, host, event)
     }
     count += 1
-    mix(UInt64(bitPattern: time), UInt64(host))
+    mix(event, UInt64(bitPattern: time), UInt64(host))
+  }
+
+  private mutating func mix(_ event: Event, _ time: UInt64, _ host: UInt64) {
+    content.mix(time)
+    content.mix(host)
     switch event {
     case .task(let number): mix(1, UInt64(number))
     case .mainActor(let number): mix(2, UInt64(number))
     case .worker(let number): mix(3, UInt64(number))
-    case .actor: mix(4)
-    case .reactor: mix(5)
+    case .actor: mix(4, 0)
+    case .reactor: mix(5, 0)
     case .note(let text):
-      mix(6, UInt64(text.utf8.count))
-      for byte in text.utf8 { mix(UInt64(byte)) }
+      mix(6, 0)
+      content.mix(Array(text.utf8).span)
     case .packet(let packet):
-      mix(
-        7, (packet.isLost ? 1 : 0) | UInt64(packet.kind.rawValue) << 1, UInt64(packet.source.port ?? 0),
-        UInt64(packet.destination.port ?? 0))
-      mix(UInt64(packet.sequence), UInt64(packet.count), UInt64(packet.acknowledged ?? 0), UInt64(packet.flags))
+      mix(7, UInt64(packet.kind.rawValue))
+      content.mix(packet.source)
+      content.mix(packet.destination)
+      for part in [packet.copies, packet.sequence, packet.acknowledged ?? -1, packet.count] {
+        content.mix(UInt64(bitPattern: Int64(part)))
+      }
+      content.mix(UInt64(packet.flags))
+      content.mix(packet.hash)
+    case .local(let way, _, let hash):
+      mix(8, way.rawValue)
+      content.mix(hash)
     }
   }
 
-  /// FNV-1a, a word at a time.
-  private mutating func mix(_ values: UInt64...) {
-    for value in values { hash = (hash ^ value) &* 0x0000_0100_0000_01b3 }
-  }
+  private mutating func mix(_ kind: UInt64, _ value: UInt64) { content.mix(kind << 56 ^ value) }
 
   /// The earliest first.
   var lines: [String] {
@@ -72,6 +87,8 @@ struct SimulationTrace {
         case .reactor: "the reactor runs"
         case .note(let text): text
         case .packet(let packet): packet.description
+        case .local(.memory, let count, _): "\(count) bytes in memory"
+        case .local(.unixSocket, let count, _): "\(count) bytes through a unix socket"
         }
       return "\(Self.seconds(time)) \(name)\(text)"
     }

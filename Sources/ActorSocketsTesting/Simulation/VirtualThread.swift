@@ -80,6 +80,7 @@ internal import Synchronization
     network.currentHost = { [weak self] in self?.currentOwner.host ?? 0 }
     network.timeOfDay = { [weak self] host in self?.timeOfDay(on: host) ?? 0 }
     network.observe = { [weak self] event in self?.record(.packet(event), on: 0) }
+    network.observeUnix = { [weak self] bytes in self?.sent(bytes, .unixSocket) }
   }
 
   static let ownHost = "main"
@@ -136,6 +137,10 @@ internal import Synchronization
   }
 
   func note(_ text: String) { record(.note(text), on: currentOwner.host) }
+
+  func sent(_ bytes: [UInt8], _ way: SimulationTrace.LocalBytes) {
+    record(.local(way, count: bytes.count, hash: TraceHash.of(bytes.span)), on: currentOwner.host)
+  }
 
   /// Leaves out the end of the simulation, because it would hide what came before.
   private func record(_ event: SimulationTrace.Event, on host: Int) {

@@ -6,7 +6,7 @@ import Glibc
 public struct IPv6Address: Sendable, Hashable {
   /// The first 64 bits in host byte order. `low` has the others.
   package var high: UInt64
-  var low: UInt64
+  package var low: UInt64
 
   /// The index of the interface on which the address is valid, or 0 for none: `sin6_scope_id` in ipv6(7).
   public var scopeID: UInt32
