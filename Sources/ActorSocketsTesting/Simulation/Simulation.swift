@@ -25,12 +25,16 @@ public import SocketSystem
 /// `ContinuousClock` and `SuspendingClock` show virtual time. The time of day (`Date`) is virtual, too: it begins at the next midnight, or
 /// where the test says, and moves with virtual time.
 ///
-/// Two runs with the same seed do the same things in the same order. This does not hold if the program uses one of these:
+/// The seed also decides the random numbers that the program gets from the system: `SystemRandomNumberGenerator`, `UUID()`, getrandom(2),
+/// arc4random(3), and those of OpenSSL. The order of a `Set` or a `Dictionary` is the same in each process that links this module.
+///
+/// So two runs with the same seed do the same things in the same order. This does not hold if the program uses one of these:
 ///
 /// - threads of its own, or Dispatch
 /// - a network that is not the simulation's
-/// - random numbers of the system, which OpenSSL uses
-/// - the order of a `Set` or a `Dictionary`
+/// - files that differ, also /dev/urandom, and rand(3) and random(3), which continue from one run to the next
+/// - the order of addresses in memory, such as a `Set` of `ObjectIdentifier`
+/// - `UUID()` in a program that contains Foundation (`--static-swift-stdlib`)
 ///
 /// A simulation does not wait for other threads: if all of its tasks wait for them, it fails with `.deadlock`. ``ManualTime`` has a
 /// thread of its own.
@@ -134,7 +138,7 @@ public final class Simulation: Sendable {
   private func prepare<Result: Sendable>(
     _ body: @escaping @Sendable () async throws -> Result
   ) throws(SimulationError) -> SimulatedProgram<Result> {
-    if let obstacle = VirtualExecutors.obstacle { throw SimulationError(.unsupported, obstacle) }
+    if let obstacle = VirtualExecutors.obstacle ?? VirtualThread.obstacleOfRandom { throw SimulationError(.unsupported, obstacle) }
     if VirtualThread.current != nil { throw SimulationError(.nested, "a simulated program cannot run a simulation") }
     let isFirst = hasRun.withLock { hasRun in
       defer { hasRun = true }
@@ -157,8 +161,8 @@ public final class Simulation: Sendable {
   /// program.
   public var trace: [String] { thread.trace.lines }
 
-  /// A hash of all events so far. Two runs with the same hash did the same things at the same times. Read it after the run, or from the
-  /// simulated program.
+  /// A hash of all events so far, with the bytes and addresses of all packets. Two runs with the same hash did the same things at the same
+  /// times. Read it after the run, or from the simulated program.
   ///
   /// The same build of a program has the same hash for the same seed. Debug and release builds can have different hashes. The reason is
   /// the optimiser: if a task does nothing between two calls of actors, a release build may go from one actor to the next directly.

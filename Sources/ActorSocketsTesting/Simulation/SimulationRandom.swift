@@ -26,9 +26,11 @@ extension Simulation {
 struct RandomStreams {
   var program: SplitMix
   var chaos: SplitMix
+  var system: SplitMix
 
   init(seed: UInt64) {
     program = SplitMix(seed: seed ^ 0x7072_6f67_7261_6d00)
     chaos = SplitMix(seed: seed ^ 0x6368_616f_7300_0000)
+    system = SplitMix(seed: seed ^ 0x7379_7374_656d_0000)
   }
 }

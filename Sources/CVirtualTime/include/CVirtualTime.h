@@ -1,12 +1,16 @@
 #ifndef CVIRTUALTIME_H
 #define CVIRTUALTIME_H
 
-// The clocks of a thread that lives in virtual time.
+// The clocks and the random numbers of a thread that lives in virtual time.
 //
 // This target replaces clock_gettime(2), time(2), gettimeofday(2) and timespec_get(3) in the program that links it, and in its shared
 // libraries. `ContinuousClock`, `SuspendingClock`, the reactors, Foundation's `Date` and OpenSSL call them. On a thread in virtual time,
 // the variants of CLOCK_MONOTONIC, CLOCK_BOOTTIME and CLOCK_REALTIME show virtual times. On all other threads, and for all other clocks,
 // the call goes to the C library; it then takes one more jump through a pointer.
+//
+// It also replaces the functions from which programs get random numbers: getrandom(2) and syscall(2), getentropy(3), arc4random(3),
+// and those beneath Foundation's `UUID`. Swift's `SystemRandomNumberGenerator` calls syscall(2). On a thread in virtual time the simulation answers, on others the kernel.
+// The hash of Swift's Set and Dictionary begins with the same number in each process, on all threads.
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +42,11 @@ int64_t cvirtualtime_real_time_of_day(void);
 void cvirtualtime_enter(const cvirtualtime_clock *_Nullable clock, void *_Nullable owner);
 /// The owner of the calling thread's virtual time; NULL in real time
 void *_Nullable cvirtualtime_owner(void);
+
+/// Whether sets and dictionaries have the same order in each process
+bool cvirtualtime_hashes_repeat(void);
+/// From now on OpenSSL, if the program has loaded it, gets the random numbers of the calling thread. Called once
+void cvirtualtime_replace_openssl_random(void);
 
 /// The number of the Swift task to which a job belongs. No other task of the process has it
 uint64_t cvirtualtime_task_number(void *_Nonnull job);
