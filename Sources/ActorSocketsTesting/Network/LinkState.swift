@@ -47,7 +47,7 @@ struct LinkState {
     }
     let (late, double) = (random.fraction(), random.fraction())
     let copyDelay = link.latency.draw(&random)
-    let isDelivered = chance < link.survival(of: packet.size)
+    let isDelivered = chance < link.survival(of: packet)
     if link.isCut || !isDelivered { return Fate(departure: departure) }
     var fate = Fate(arrivals: [departure + delay], departure: departure)
     // Its delay at least doubles, so that packets that are sent later can arrive first.
@@ -66,10 +66,18 @@ struct LinkState {
 }
 
 extension NetworkLink {
-  /// The fraction of datagrams of a size that are not lost: each one needs all its fragments.
-  func survival(of size: Int) -> Double {
-    let fragments = 1 + max(0, size - 1) / max(1, mtu - 20)
-    return (0..<fragments).reduce(1) { fraction, _ in fraction * (1 - loss) }
+  /// The fraction of datagrams like this one that are not lost: each one needs all its fragments.
+  func survival(of packet: Packet) -> Double {
+    (0..<fragments(of: packet)).reduce(1) { fraction, _ in fraction * (1 - loss) }
+  }
+
+  /// All fragments but the last have a multiple of eight bytes: RFC 791, section 3.2. Those of IPv6 have one more header of eight bytes:
+  /// RFC 8200, section 4.5.
+  private func fragments(of packet: Packet) -> Int {
+    if packet.size <= mtu { return 1 }
+    let (header, more) = packet.destination.isIPv4 ? (20, 0) : (40, 8)
+    let room = max(8, (mtu - header - more) / 8 * 8)
+    return (packet.size - header + room - 1) / room
   }
 }
 

@@ -180,6 +180,22 @@ import Testing
     #expect(times.count == 10_000 && times != times.sorted())
   }
 
+  @Test(
+    arguments: [
+      (true, 0, 1), (true, 1_472, 1), (true, 1_473, 2), (true, 2_952, 2), (true, 2_953, 3), (true, 65_507, 45),
+      (false, 1_452, 1), (false, 1_453, 2), (false, 2_888, 2), (false, 2_889, 3),
+    ] as [(Bool, Int, Int)])
+  func `A datagram that fits into a packet is one packet, and others are divided as by Linux`(
+    isIPv4: Bool, count: Int, fragments: Int
+  ) {
+    let address = isIPv4 ? SocketAddress.ipv4(.loopback, port: 1) : .ipv6(.loopback, port: 1)
+    let datagram = UDPDatagram(bytes: [UInt8](repeating: 0, count: count))
+    let packet = Packet(source: address, destination: address, content: .datagram(datagram))
+    let survival = NetworkLink(loss: 0.5, mtu: 1_500).survival(of: packet)
+    let expected = (0..<fragments).reduce(1.0) { fraction, _ in fraction / 2 }
+    #expect(survival == expected)
+  }
+
   @Test func `A datagram longer than a packet is lost with any of its fragments`() {
     let lost = arrivals(NetworkLink(loss: 0.1), size: 10_000).count { $0.isEmpty }
     // Seven fragments.
