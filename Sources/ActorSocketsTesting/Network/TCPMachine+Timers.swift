@@ -46,8 +46,8 @@ extension TCPMachine {
     let retries = repair.retries
     let isOverdue = limit.map { now >= $0 && retries > 0 } ?? false
     switch state {
-    // tcp_syn_retries and tcp_synack_retries. The user's limit can only be shorter.
-    case .synSent: return isOverdue || retries >= 6
+    // tcp_syn_retries is 6, tcp_synack_retries is 5. The user's limit can only be shorter.
+    case .synSent: return isOverdue || retries >= 6 + TCPRepair.linearRetries
     case .synReceived: return isOverdue || retries >= 5
     default: break
     }

@@ -182,6 +182,7 @@ struct TCPMachine {
 
   mutating func connect(at now: Int64) {
     state = .synSent
+    repair.beginsLinearly = true
     begin(at: now)
   }
 

@@ -35,13 +35,19 @@ struct TCPRepair {
   private var recoverUntil = 0
   private var duplicates = 0
   private(set) var roundTrip = RoundTrip()
+  /// Whether the first retries have the same timeout: those of a SYN.
+  var beginsLinearly = false
   /// The number whose acknowledgement measures the round trip, and when it was sent.
   private var measured: (end: Int, since: Int64)?
+
+  /// tcp_syn_linear_timeouts.
+  static let linearRetries = 4
 
   /// How long to wait before the next retry: it doubles, up to two minutes.
   private var timeout: Int64 {
     let longest = 120 * TCPMachine.second
-    return retries >= 12 ? longest : min(longest, roundTrip.timeout << Int64(retries))
+    let doublings = max(0, retries - (beginsLinearly ? Self.linearRetries : 0))
+    return doublings >= 12 ? longest : min(longest, roundTrip.timeout << Int64(doublings))
   }
 
   // MARK: What this end sends
@@ -65,6 +71,7 @@ struct TCPRepair {
 
   /// The peer has everything before `number`.
   mutating func acknowledged(_ number: Int, isPending: Bool, at now: Int64) {
+    beginsLinearly = false
     if let measured, number >= measured.end {
       if retries == 0 { roundTrip.measured(now - measured.since) }
       self.measured = nil

@@ -44,14 +44,14 @@ import Testing
 
   // MARK: Giving up
 
-  @Test func `An attempt to connect is given up after 127 seconds and seven segments`() {
+  @Test func `An attempt to connect is given up after 131 seconds and eleven segments`() {
     var machine = TCPMachine()
     machine.connect(at: 0)
     #expect(machine.effects.segments.map(\.isSyn) == [true])
     machine.effects = TCPMachine.Effects()
     let events = waitAlone(&machine)
-    #expect(events.map(\.time) == [1, 3, 7, 15, 31, 63, 127].map { $0 * Self.second })
-    #expect(events.map(\.sent.count) == [1, 1, 1, 1, 1, 1, 0])
+    #expect(events.map(\.time) == [1, 2, 3, 4, 5, 7, 11, 19, 35, 67, 131].map { $0 * Self.second })
+    #expect(events.map(\.sent.count) == Array(repeating: 1, count: 10) + [0])
     #expect(machine.state == .closed && machine.takeError() == Errno.timedOut)
     #expect(machine.readiness.contains(.hangUp))
   }
@@ -93,7 +93,7 @@ import Testing
   }
 
   @Test func `A longer user timeout does not prolong an attempt to connect, and a shorter one ends it`() {
-    for (timeout, end) in [(3_600, 127), (10, 10)] as [(Int64, Int64)] {
+    for (timeout, end) in [(3_600, 131), (10, 10)] as [(Int64, Int64)] {
       var machine = TCPMachine()
       machine.liveness.userTimeout = timeout * Self.second
       machine.connect(at: 0)
