@@ -64,6 +64,9 @@ final class SimulatedNetwork {
     return number
   }
 
+  /// In upper or lower case.
+  func host(named name: String) -> Int? { names[name.hostNameBytes] }
+
   private func addKernel(of host: Int) {
     let kernel = SimulatedKernel(
       host: host, addresses: nodes[host].addresses, network: self, socketFiles: nodes[host].socketFiles,

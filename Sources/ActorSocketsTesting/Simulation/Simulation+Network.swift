@@ -4,7 +4,7 @@ extension Simulation {
   ///
   /// Call it within the simulated program; elsewhere it stops the program.
   ///
-  /// - Parameter name: The name. Names that differ only in case are different hosts, but the look-up finds the last of them.
+  /// - Parameter name: The name. Names that differ only in case are one host, as in DNS.
   /// - Returns: The host.
   public func host(_ name: String) -> SimulatedHost {
     SimulatedHost(number: VirtualThread.required.host(named: name), name: name)

@@ -4,10 +4,11 @@ internal import SocketSystem
 extension VirtualThread {
   /// Adds the host if the name is new.
   func host(named name: String) -> Int {
-    if let number = hosts.firstIndex(where: { $0.name == name }) { return number }
+    if let number = network.host(named: name) { return number }
     clocks.append(HostClock(timeOfDayAtZero: clocks[0].timeOfDayAtZero))
     hosts.append(VirtualHost(name))
-    trace.hosts = hosts.map(\.name)
+    trace.hosts.append(name)
+    outside.addHost(name)
     return network.addHost(name)
   }
 
