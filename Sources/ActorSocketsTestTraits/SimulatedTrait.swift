@@ -15,6 +15,7 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   let order: Simulation.Order
   let timeLimit: Duration
   var timeOfDay: UnixTime?
+  var checksDeterminism = false
 
   /// Always true: the tests of a suite with this trait have it, too.
   public var isRecursive: Bool { true }
@@ -55,7 +56,9 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
     try await withoutActuallyEscaping(function) { function in
       let isRunning = Atomic<Bool>(false)
       do {
-        try await Simulation.explore(seeds: [seed], order: order, timeLimit: timeLimit, timeOfDay: timeOfDay) { _ in
+        try await Simulation.explore(
+          seeds: [seed], order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, checksDeterminism: checksDeterminism
+        ) { _ in
           isRunning.store(true, ordering: .releasing)
           defer { isRunning.store(false, ordering: .releasing) }
           try await function()
@@ -93,12 +96,16 @@ extension Trait where Self == SimulatedTrait {
   ///   - order: The order of tasks; random by default.
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
   ///   - timeOfDay: The time of day at the beginning of each run; the next midnight (UTC) by default.
+  ///   - checksDeterminism: Whether each seed runs a second time, in a copy of the process, and must do the same again. See
+  ///     ``Simulation/explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:_:)``.
   /// - Returns: The trait.
   public static func simulated(
     seeds: Int = 1, from first: UInt64 = 0, order: Simulation.Order = .random, timeLimit: Duration = .seconds(86_400),
-    timeOfDay: UnixTime? = nil
+    timeOfDay: UnixTime? = nil, checksDeterminism: Bool = false
   ) -> Self {
     let count = min(UInt64(max(1, seeds)), .max - first)
-    return SimulatedTrait(seeds: first..<first + count, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay)
+    return SimulatedTrait(
+      seeds: first..<first + count, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay,
+      checksDeterminism: checksDeterminism)
   }
 }

@@ -19,6 +19,7 @@ cvirtualtime_clock *cvirtualtime_create(int64_t nanoseconds, int64_t time_of_day
   clock->nanoseconds = nanoseconds;
   clock->time_of_day = time_of_day;
   clock->asks = false;
+  clock->thread = pthread_self();
   return clock;
 }
 
@@ -34,7 +35,8 @@ void cvirtualtime_set(cvirtualtime_clock *clock, int64_t nanoseconds) {
 
 void cvirtualtime_ask(cvirtualtime_clock *clock) { clock->asks = true; }
 
-void cvirtualtime_enter(const cvirtualtime_clock *clock, void *owner) {
+void cvirtualtime_enter(cvirtualtime_clock *clock, void *owner) {
+  if (clock) clock->thread = pthread_self();
   thread_clock = clock;
   thread_owner = owner;
 }

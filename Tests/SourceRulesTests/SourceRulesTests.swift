@@ -185,9 +185,10 @@ enum Exceptions {
 
   /// Files above EpollReactor with unsafe code: the tool reads the words of its command line as bytes, and reads and writes
   /// its own standard streams, which are no sockets.
-  /// Simulations run jobs of the runtime, and replace the clocks of a thread.
+  /// Simulations run jobs of the runtime, replace the clocks of a thread, and copy the process.
   static let unsafe = [
     "Sources/sockcat/Process/StandardStreams.swift", "Sources/sockcat/Process/Arguments.swift",
+    "Sources/ActorSocketsTesting/Simulation/ChildProcess.swift",
     "Sources/ActorSocketsTesting/Simulation/VirtualClock.swift",
     "Sources/ActorSocketsTesting/Simulation/VirtualExecutors.swift",
   ]
@@ -234,6 +235,15 @@ enum Exceptions {
     Allowance(
       path: "Tests/SockcatTests/Examples/Lease.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it asks again; it is tested in virtual time"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Simulation/BlockingTests.swift", words: "sleep(", count: 3,
+      reason: "calls of a simulated program, which fail"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Simulation/BlockingTests.swift", words: "usleep(", count: 1,
+      reason: "shows that other threads still sleep"),
+    Allowance(
+      path: "Tests/ActorSocketsTests/Simulation/BlockingTests.swift", words: "nanosleep(", count: 1,
+      reason: "a call of a simulated program, which fails"),
     Allowance(
       path: "Tests/ActorSocketsTests/Simulation/SimulationLimitTests.swift", words: "sleep(", count: 2,
       reason: "sleeps in virtual time, which take no time"),

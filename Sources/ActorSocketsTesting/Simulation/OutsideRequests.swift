@@ -9,6 +9,8 @@ final class OutsideRequests: Sendable {
   /// The runtime's numbers of the simulation's tasks. Another thread that resumes one of them sends it back to the simulation.
   private let tasks = Locked<Set<UInt64>>([])
   private let cancellation = Atomic<Bool>(false)
+  private let helpers = Locked<Set<Helper>>([])
+  private let names = Locked<[String]>([VirtualThread.ownHost])
 
   // MARK: Any thread
 
@@ -25,14 +27,26 @@ final class OutsideRequests: Sendable {
 
   /// Takes a job of a task that another thread adds. Returns `false` if the task does not belong to the simulation, or after its end.
   func takeBack(_ kind: VirtualThread.Kind, of task: UInt64) -> Bool {
-    tasks.withLock { $0.contains(task) } && add(kind)
+    if !tasks.withLock({ $0.contains(task) }) || !add(kind) { return false }
+    _ = adds(.outside)
+    return true
   }
+
+  /// Returns whether it is new.
+  func adds(_ helper: Helper) -> Bool { helpers.withLock { $0.insert(helper).inserted } }
+
+  /// One for each helper that the program has used.
+  var sentences: [String] { helpers.withLock { $0.sorted { $0.rawValue < $1.rawValue }.map(\.sentence) } }
+
+  func name(of host: Int) -> String { names.withLock { $0[host] } }
 
   func cancel() { cancellation.store(true, ordering: .releasing) }
 
   // MARK: The simulation's thread
 
   var isCancelled: Bool { cancellation.load(ordering: .acquiring) }
+
+  func addHost(_ name: String) { names.withLock { $0.append(name) } }
 
   func begins(_ task: UInt64) { tasks.withLock { _ = $0.insert(task) } }
 

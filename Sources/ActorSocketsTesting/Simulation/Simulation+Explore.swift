@@ -20,18 +20,26 @@ extension Simulation {
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
   ///   - timeOfDay: The time of day at the beginning of each run. By default, the next midnight (UTC); see
   ///     ``Simulation/init(seed:order:timeLimit:timeOfDay:)``.
+  ///   - checksDeterminism: Whether each seed runs a second time, in a copy of the process, and must do the same again. The copy has other
+  ///     addresses in memory. A seed takes twice as long, and all events of a run are kept. The error shows the first event that differs.
   ///   - body: The program. It gets its simulation.
   /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;
   ///   `CancellationError`; ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
   public static func explore(
     seeds: some Sequence<UInt64> & Sendable, order: Order = .random, timeLimit: Duration = .seconds(86_400),
-    timeOfDay: UnixTime? = nil, _ body: @escaping @Sendable (Simulation) async throws -> Void
+    timeOfDay: UnixTime? = nil, checksDeterminism: Bool = false,
+    _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws {
     for seed in try chosenSeeds(seeds) {
       try Task.checkCancellation()
-      let simulation = Simulation(seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay)
+      let make = { @Sendable in
+        Simulation(
+          seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, keepsTrace: checksDeterminism)
+      }
+      let simulation = make()
       do {
         try await simulation.run { try await body(simulation) }
+        if checksDeterminism { try await simulation.checkRepetition(make, body) }
       } catch {
         try Task.checkCancellation()
         throw SimulationFailure(seed: seed, error: error, trace: simulation.trace)

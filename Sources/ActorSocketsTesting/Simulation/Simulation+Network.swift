@@ -5,9 +5,11 @@ extension Simulation {
   /// Call it within the simulated program; elsewhere it stops the program.
   ///
   /// - Parameter name: The name. Names that differ only in case are one host, as in DNS.
-  /// - Returns: The host.
+  /// - Returns: The host, with the name that it was given first.
   public func host(_ name: String) -> SimulatedHost {
-    SimulatedHost(number: VirtualThread.required.host(named: name), name: name)
+    let thread = VirtualThread.required
+    let number = thread.host(named: name)
+    return SimulatedHost(number: number, name: thread.hosts[number].name)
   }
 
   /// The link between all pairs of hosts for which no other one was set. Within the simulated program only.

@@ -36,8 +36,11 @@ public import SocketSystem
 /// - the order of addresses in memory, such as a `Set` of `ObjectIdentifier`
 /// - `UUID()` in a program that contains Foundation (`--static-swift-stdlib`)
 ///
+/// ``explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:_:)`` can check it.
+///
 /// A simulation does not wait for other threads: if all of its tasks wait for them, it fails with `.deadlock`. ``ManualTime`` has a
-/// thread of its own.
+/// thread of its own. A program must not block its thread, because nothing else could run. If the thread sleeps, the simulation fails with
+/// `.unsupported`. If a job has not ended after a minute of real time, the process ends; `ACTORSOCKETS_JOB_SECONDS` changes the minute.
 ///
 /// Jobs of the main actor run on the simulation's thread, while the main thread runs those of other code. Do not let a simulated program
 /// and other tests use the same state of the main actor.
@@ -74,14 +77,19 @@ public final class Simulation: Sendable {
   ///   - timeOfDay: The time of day at the beginning. By default, the next midnight (UTC): certificates
   ///     that were made today are valid then, and the same seed shows the same times for the rest of the day. If the program depends
   ///     on the date, pass a time, so that the same seed gives the same run on another day.
-  public init(
+  public convenience init(
     seed: UInt64 = 0, order: Order = .fifo, timeLimit: Duration = .seconds(86_400), timeOfDay: UnixTime? = nil
   ) {
+    self.init(seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, keepsTrace: false)
+  }
+
+  init(seed: UInt64, order: Order, timeLimit: Duration, timeOfDay: UnixTime?, keepsTrace: Bool) {
     self.seed = seed
     thread = VirtualThread(
       seed: seed, isRandom: order == .random, timeLimit: timeLimit.clampedNanoseconds,
       timeOfDay: timeOfDay?.durationSince1970.clampedNanoseconds ?? VirtualClock.nextMidnight)
     thread.belongs(to: self)
+    thread.trace.keepsAll = keepsTrace
   }
 
   // MARK: Running
@@ -135,10 +143,26 @@ public final class Simulation: Sendable {
     return try program.outcome()
   }
 
+  /// Without waiting for a turn, which the caller has.
+  func runOnThisThread(_ body: @escaping @Sendable () async throws -> Void) -> Result<Void, any Error> {
+    Swift.Result {
+      let program = try prepare(body)
+      program.run()
+      return try program.outcome()
+    }
+  }
+
+  /// The first difference of another run, in sentences; `nil` if both runs are the same.
+  func difference(from other: Simulation) -> String? { thread.trace.difference(from: other.thread.trace) }
+
+  var elapsed: Int64 { thread.elapsed }
+
   private func prepare<Result: Sendable>(
     _ body: @escaping @Sendable () async throws -> Result
   ) throws(SimulationError) -> SimulatedProgram<Result> {
-    if let obstacle = VirtualExecutors.obstacle ?? VirtualThread.obstacleOfRandom { throw SimulationError(.unsupported, obstacle) }
+    if let obstacle = VirtualExecutors.obstacle ?? VirtualThread.obstacleOfRandom {
+      throw SimulationError(.unsupported, obstacle)
+    }
     if VirtualThread.current != nil { throw SimulationError(.nested, "a simulated program cannot run a simulation") }
     let isFirst = hasRun.withLock { hasRun in
       defer { hasRun = true }
@@ -205,7 +229,7 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
     }
   }
 
-  private func run() {
+  func run() {
     let stop = thread.run(until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel)
     if let error = thread.failure { return failure.withLock { $0 = error } }
     guard let stop else { return }
@@ -213,7 +237,8 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
       switch stop.code {
       case .livelock: "\(VirtualThread.mostWithoutTime) jobs ran without moving time"
       case .timeLimit: "the next timer is behind the time limit"
-      default: "the body waits, and nothing is left to run"
+      default:
+        (["the body waits, and nothing is left to run"] + thread.helpers).joined(separator: "; ")
       }
     let text = "seed \(simulation.seed), at \(SimulationTrace.seconds(stop.time)): \(reason)"
     failure.withLock { $0 = SimulationError(stop.code, text, at: stop.time, waiting: stop.waiting) }
@@ -226,7 +251,7 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
   }
 }
 
-private final class SimulationTurns: Sendable {
+final class SimulationTurns: Sendable {
   static let shared = SimulationTurns()
 
   private let state = Locked((isTaken: false, waiting: [@Sendable () -> Void]()))

@@ -12,13 +12,15 @@ public struct SimulationError: Error, CustomStringConvertible {
     case timeLimit
     /// The host of the program has crashed, or was down.
     case crashed
+    /// Another run with the same seed differed: ``Simulation/explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:_:)``.
+    case notDeterministic
     /// The programs have left something: ``Simulation/assertQuiet(within:)``.
     case leftovers
     /// The simulation has run before. Create a new one.
     case alreadyRan
     /// The simulation was started by a simulated program.
     case nested
-    /// Simulations cannot run in this process, or `ACTORSOCKETS_SEED` is not a number.
+    /// Simulations cannot run in this process, the program lets its thread sleep, or `ACTORSOCKETS_SEED` is not a number.
     case unsupported
   }
 

@@ -26,22 +26,26 @@ struct SimulationTrace {
 
   static let kept = 1_000
 
+  /// Whether all events are kept, and the hash after each.
+  var keepsAll = false
+  private var hashes: [UInt64] = []
   private var content = TraceHash()
   var hash: UInt64 { content.value }
   private(set) var count = 0
   private var last: [(time: Int64, host: Int, event: Event)] = []
   /// The first host is that of the simulation's program. Its name is not shown.
-  var hosts: [String] = []
+  var hosts = [VirtualThread.ownHost]
 
   /// `time` is in nanoseconds since the beginning.
   mutating func record(_ event: Event, at time: Int64, on host: Int) {
-    if last.count < Self.kept {
+    if keepsAll || last.count < Self.kept {
       last.append((time, host, event))
     } else {
       last[count % Self.kept] = (time, host, event)
     }
     count += 1
     mix(event, UInt64(bitPattern: time), UInt64(host))
+    if keepsAll { hashes.append(hash) }
   }
 
   private mutating func mix(_ event: Event, _ time: UInt64, _ host: UInt64) {
@@ -75,23 +79,39 @@ struct SimulationTrace {
 
   /// The earliest first.
   var lines: [String] {
-    let first = last.count < Self.kept ? 0 : count % Self.kept
-    return (last[first...] + last[..<first]).map { time, host, event in
-      let name = host > 0 && host < hosts.count ? "\(hosts[host]): " : ""
-      let text =
-        switch event {
-        case .task(let number): "task \(number) runs"
-        case .mainActor(let number): "task \(number) runs on the main actor"
-        case .worker(let number): "task \(number) runs for the worker pool"
-        case .actor: "an actor runs"
-        case .reactor: "the reactor runs"
-        case .note(let text): text
-        case .packet(let packet): packet.description
-        case .local(.memory, let count, _): "\(count) bytes in memory"
-        case .local(.unixSocket, let count, _): "\(count) bytes through a unix socket"
-        }
-      return "\(Self.seconds(time)) \(name)\(text)"
+    let first = keepsAll || last.count < Self.kept ? 0 : count % Self.kept
+    return (last[first...] + last[..<first]).map { line($0.time, $0.host, $0.event) }
+  }
+
+  private func line(_ time: Int64, _ host: Int, _ event: Event) -> String {
+    let name = host > 0 && host < hosts.count ? "\(hosts[host]): " : ""
+    let text =
+      switch event {
+      case .task(let number): "task \(number) runs"
+      case .mainActor(let number): "task \(number) runs on the main actor"
+      case .worker(let number): "task \(number) runs for the worker pool"
+      case .actor: "an actor runs"
+      case .reactor: "the reactor runs"
+      case .note(let text): text
+      case .packet(let packet): packet.description
+      case .local(.memory, let count, _): "\(count) bytes in memory"
+      case .local(.unixSocket, let count, _): "\(count) bytes through a unix socket"
+      }
+    return "\(Self.seconds(time)) \(name)\(text)"
+  }
+
+  /// The first events in which another run differs from this one, and what came before; `nil` if the runs are the same. Both keep all events.
+  func difference(from other: SimulationTrace) -> String? {
+    let index = zip(hashes, other.hashes).enumerated().first { $1.0 != $1.1 }?.offset ?? min(count, other.count)
+    if index == max(count, other.count) { return nil }
+    let lines = [self, other].map { trace in
+      index < trace.count
+        ? trace.line(trace.last[index].time, trace.last[index].host, trace.last[index].event) : "the run has ended"
     }
+    let before = last[max(0, index - 5)..<index].map { "\n    \(line($0.time, $0.host, $0.event))" }.joined()
+    let bytes = lines[0] == lines[1] ? ", with other bytes" : ""
+    return
+      "the first run: \(lines[0])\n  the second run: \(lines[1])\(bytes)\n  before:\(before.isEmpty ? " nothing" : before)"
   }
 
   /// In seconds, with nine decimals.

@@ -54,6 +54,14 @@ internal import CVirtualTime
     body()
   }
 
+  /// Prints the reason, and ends the process by a signal for the thread that has entered. Called on another thread.
+  func abort(_ reason: String) -> Never {
+    // SAFETY: the clock lives as long as this object.
+    unsafe cvirtualtime_abort(clock, reason)
+  }
+
+  static func waitInRealTime(seconds: Int64) { cvirtualtime_wait(seconds) }
+
   static var owner: VirtualThread? {
     // SAFETY: `enter` holds the owner until the thread leaves.
     guard let owner = unsafe cvirtualtime_owner() else { return nil }

@@ -168,7 +168,9 @@ internal import Synchronization
   )? {
     Self.running.withLock { $0 = self }
     Self.isRunning.store(true, ordering: .releasing)
+    Watchdog.shared.begins(self)
     defer {
+      Watchdog.shared.ends()
       Self.isRunning.store(false, ordering: .releasing)
       Self.running.withLock { $0 = nil }
     }
@@ -231,6 +233,7 @@ internal import Synchronization
       if hosts[work.owner.host].state == .paused { return hosts[work.owner.host].held.append(work) }
     }
     owners.running = work.owner
+    Watchdog.shared.jobBegins(on: work.owner.host)
     if let event = event(for: work.kind) { record(event, on: work.owner.host) }
     switch work.kind {
     case .task(let job), .timer(let job): VirtualExecutors.runTask(job)

@@ -8,12 +8,17 @@
 // the variants of CLOCK_MONOTONIC, CLOCK_BOOTTIME and CLOCK_REALTIME show virtual times. On all other threads, and for all other clocks,
 // the call goes to the C library; it then takes one more jump through a pointer.
 //
+// On a thread in virtual time, sleep(3), usleep(3), nanosleep(2) and clock_nanosleep(2) do not sleep, and tell the simulation. It also hears
+// of threads that the program starts there, and of work for Dispatch.
+//
 // It also replaces the functions from which programs get random numbers: getrandom(2) and syscall(2), getentropy(3), arc4random(3),
 // and those beneath Foundation's `UUID`. Swift's `SystemRandomNumberGenerator` calls syscall(2). On a thread in virtual time the simulation answers, on others the kernel.
 // The hash of Swift's Set and Dictionary begins with the same number in each process, on all threads.
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /// A virtual time. Its thread sets it, and any thread may read it
 typedef struct cvirtualtime_clock {
@@ -22,6 +27,8 @@ typedef struct cvirtualtime_clock {
   int64_t time_of_day;
   /// Whether the thread asks `actorsockets_host_clock`, because hosts have clocks of their own
   bool asks;
+  /// The thread that entered last
+  _Atomic pthread_t thread;
 } cvirtualtime_clock;
 
 /// Creates a clock that shows this time, and the time of day when that time is zero. It ends the program if there is no memory
@@ -39,7 +46,7 @@ int64_t cvirtualtime_real_time_of_day(void);
 
 /// From now on the calling thread lives in the time of this clock, or in real time again if it is NULL. `owner` is what
 /// `cvirtualtime_owner` returns there
-void cvirtualtime_enter(const cvirtualtime_clock *_Nullable clock, void *_Nullable owner);
+void cvirtualtime_enter(cvirtualtime_clock *_Nullable clock, void *_Nullable owner);
 /// The owner of the calling thread's virtual time; NULL in real time
 void *_Nullable cvirtualtime_owner(void);
 
@@ -47,6 +54,30 @@ void *_Nullable cvirtualtime_owner(void);
 bool cvirtualtime_hashes_repeat(void);
 /// From now on OpenSSL, if the program has loaded it, gets the random numbers of the calling thread. Called once
 void cvirtualtime_replace_openssl_random(void);
+
+/// What works on threads of its own, so that a simulation does not wait for it
+enum { CVIRTUALTIME_THREADS, CVIRTUALTIME_DISPATCH };
+
+/// Waits for this many seconds in real time. Not on a thread in virtual time
+void cvirtualtime_wait(int64_t seconds);
+/// Prints why the process ends, and ends it by a SIGTRAP for the thread of this clock. Any other thread calls it
+_Noreturn void cvirtualtime_abort(const cvirtualtime_clock *_Nonnull clock, const char *_Nonnull reason);
+
+/// Another process that runs a simulation
+typedef struct cvirtualtime_child {
+  pid_t process;
+  int descriptor;
+} cvirtualtime_child;
+
+/// Makes a process that is a copy of this one and continues on the calling thread only: fork(2). Its heap has holes, so that new objects
+/// have another order in memory. It is killed after these seconds. Returns 0 in the child, 1 in the parent, and a negative error number
+int cvirtualtime_fork(cvirtualtime_child *_Nonnull child, unsigned seconds);
+/// Called in the child: gives the parent these bytes, and ends the process
+_Noreturn void cvirtualtime_answer(const cvirtualtime_child *_Nonnull child, const char *_Nonnull bytes, size_t count);
+/// Called in the parent: waits for the end of the child. Returns its answer, which the caller frees, and the status of wait(2)
+char *_Nonnull cvirtualtime_wait_for_child(
+  cvirtualtime_child *_Nonnull child, size_t *_Nonnull count, int *_Nonnull status);
+void cvirtualtime_free_answer(char *_Nonnull answer);
 
 /// The number of the Swift task to which a job belongs. No other task of the process has it
 uint64_t cvirtualtime_task_number(void *_Nonnull job);

@@ -4,6 +4,15 @@ import TestSupport
 import Testing
 
 @Suite struct SimulatedHostTests {
+  @Test func `Names of hosts are compared as those of DNS`() async throws {
+    try await simulated { simulation in
+      let host = simulation.host("Server")
+      #expect(simulation.host("server") == host && simulation.host("SERVER.") == host)
+      #expect(simulation.host("servers") != host && host.name == "Server")
+      #expect(simulation.host("main") == simulation.host("MAIN"))
+    }
+  }
+
   @Test func `Programs on two hosts talk to each other, and each packet takes its time`() async throws {
     let simulation = try await simulated { simulation in
       simulation.host("server").start(UppercaseEcho.server)

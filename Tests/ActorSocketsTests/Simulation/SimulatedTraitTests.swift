@@ -76,6 +76,21 @@ import Testing
     #expect(issues[0].contains("seed 4 fails: Oops()") && issues[0].contains("nothing"), "\(issues)")
   }
 
+  @Test func `A test that does not repeat itself fails, if that is checked`() async throws {
+    for checks in [false, true] {
+      let runs = Locked(0)
+      let issues = try await Self.run(.simulated(checksDeterminism: checks)) {
+        let run = runs.withLock { runs in
+          runs += 1
+          return runs
+        }
+        Simulation.current?.note("run \(run)")
+      }
+      #expect(issues.count == (checks ? 1 : 0))
+      if checks { #expect(issues[0].contains("the second run: 0.000000000 s run 2"), "\(issues)") }
+    }
+  }
+
   @Test func `A test in a deadlock fails with what waits`() async throws {
     let issues = try await Self.run(.simulated()) { _ = try await TCPListener.bind(to: .port(7)).accept() }
     #expect(issues.count == 1)
