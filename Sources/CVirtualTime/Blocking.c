@@ -23,7 +23,12 @@ void actorsockets_uses(int helper);
 /// The thread of a simulation does not sleep: no time would pass meanwhile, and nothing else could run. Returns false on other threads
 static bool refuse_sleep(const struct timespec *time) {
   if (!cvirtualtime_owner()) return false;
-  actorsockets_thread_sleeps(time->tv_sec * 1000000000 + time->tv_nsec);
+  int64_t nanoseconds;
+  if (__builtin_mul_overflow(time->tv_sec, (int64_t)1000000000, &nanoseconds) ||
+      __builtin_add_overflow(nanoseconds, time->tv_nsec, &nanoseconds)) {
+    nanoseconds = INT64_MAX;
+  }
+  actorsockets_thread_sleeps(nanoseconds);
   return true;
 }
 
@@ -82,7 +87,8 @@ void cvirtualtime_wait(int64_t seconds) {
 
 // The sanitizers replace it themselves
 #if !__has_feature(thread_sanitizer) && !__has_feature(address_sanitizer)
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
+__attribute__((weak)) int pthread_create(
+  pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
   if (cvirtualtime_owner()) actorsockets_uses(CVIRTUALTIME_THREADS);
   return NEXT(pthread_create)(thread, attributes, body, argument);
 }

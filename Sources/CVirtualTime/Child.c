@@ -1,12 +1,39 @@
+// For pipe2 and DT_DIR
+#define _GNU_SOURCE
+
 #include "CVirtualTime.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/// Closes the sockets, pipes and epolls of the parent, whose peers would otherwise wait for the child. `kept` stays open. Standard output
+/// and standard error lead nowhere
+static void close_inherited(int kept) {
+  DIR *descriptors = opendir("/proc/self/fd");
+  if (!descriptors) return;
+  for (struct dirent *entry; (entry = readdir(descriptors));) {
+    int descriptor = atoi(entry->d_name);
+    struct stat status;
+    if (descriptor <= STDERR_FILENO || descriptor == kept || descriptor == dirfd(descriptors)) continue;
+    if (fstat(descriptor, &status)) continue;
+    // An epoll, eventfd or timerfd has no type
+    mode_t type = status.st_mode & S_IFMT;
+    if (type == S_IFSOCK || type == S_IFIFO || type == 0) close(descriptor);
+  }
+  closedir(descriptors);
+  int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  dup2(nowhere, STDOUT_FILENO);
+  dup2(nowhere, STDERR_FILENO);
+}
 
 /// Lets the blocks that the child allocates have another order in memory than those of the parent
 static void shuffle_heap(void) {
@@ -21,6 +48,20 @@ static void shuffle_heap(void) {
   for (int index = 0; index < COUNT; index += 1) {
     if (choices[index] & 64) free(blocks[index]);
   }
+}
+
+/// The child ends with its parent, by the signals that end programs, and after these seconds
+static void limit_life(unsigned seconds) {
+  static const int ends[] = {SIGALRM, SIGINT, SIGTERM, SIGHUP};
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (unsigned index = 0; index < sizeof ends / sizeof *ends; index += 1) {
+    signal(ends[index], SIG_DFL);
+    sigaddset(&signals, ends[index]);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  alarm(seconds);
 }
 
 static bool write_all(int descriptor, const char *bytes, size_t count) {
@@ -40,7 +81,7 @@ void cvirtualtime_answer(const cvirtualtime_child *child, const char *bytes, siz
 
 int cvirtualtime_fork(cvirtualtime_child *child, unsigned seconds) {
   int ends[2];
-  if (pipe(ends)) return -errno;
+  if (pipe2(ends, O_CLOEXEC)) return -errno;
   pid_t process = fork();
   if (process < 0) {
     int error = errno;
@@ -52,17 +93,13 @@ int cvirtualtime_fork(cvirtualtime_child *child, unsigned seconds) {
   child->descriptor = ends[process == 0];
   close(ends[process != 0]);
   if (process > 0) return 1;
+  limit_life(seconds);
+  close_inherited(child->descriptor);
   shuffle_heap();
-  sigset_t alarms;
-  sigemptyset(&alarms);
-  sigaddset(&alarms, SIGALRM);
-  signal(SIGALRM, SIG_DFL);
-  pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
-  alarm(seconds);
   return 0;
 }
 
-char *cvirtualtime_wait_for_child(cvirtualtime_child *child, size_t *count, int *status) {
+char *cvirtualtime_read_answer(cvirtualtime_child *child, size_t *count) {
   size_t room = 4096;
   char *bytes = malloc(room);
   *count = 0;
@@ -79,9 +116,18 @@ char *cvirtualtime_wait_for_child(cvirtualtime_child *child, size_t *count, int 
     }
   }
   close(child->descriptor);
-  while (waitpid(child->process, status, 0) < 0 && errno == EINTR) {}
   if (!bytes) abort();
   return bytes;
 }
 
 void cvirtualtime_free_answer(char *answer) { free(answer); }
+
+void cvirtualtime_kill(const cvirtualtime_child *child) { kill(child->process, SIGKILL); }
+
+int cvirtualtime_wait_for_end(const cvirtualtime_child *child) {
+  int status;
+  while (waitpid(child->process, &status, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return status;
+}

@@ -1,4 +1,4 @@
-// For RTLD_NEXT and RTLD_DEFAULT
+// For RTLD_DEFAULT
 #define _GNU_SOURCE
 
 #include "CVirtualTime.h"
@@ -46,21 +46,37 @@ __attribute__((constructor(101))) static void fix_hashing(void) {
 
 // MARK: Random numbers
 
-typedef long syscall_function(long number, long, long, long, long, long, long);
-
-/// The C library's function, which takes any number of arguments; the registers of those that are missing are not read
-static syscall_function *next_syscall(void) {
-  static _Atomic(syscall_function *) function;
-  syscall_function *next = __c11_atomic_load(&function, __ATOMIC_RELAXED);
-  if (next) return next;
-  next = (syscall_function *)dlsym(RTLD_NEXT, "syscall");
-  if (!next) abort();
-  __c11_atomic_store(&function, next, __ATOMIC_RELAXED);
-  return next;
+/// What syscall(2) of the C library does
+static long system_call(long number, long a, long b, long c, long d, long e, long f) {
+  long result;
+#if defined(__x86_64__)
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  register long x4 __asm__("x4") = e;
+  register long x5 __asm__("x5") = f;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+  result = x0;
+#else
+#error "this processor's system calls are not known here"
+#endif
+  if (result >= 0 || result < -4095) return result;
+  errno = (int)-result;
+  return -1;
 }
 
 static long system_random(void *bytes, size_t count, unsigned flags) {
-  return next_syscall()(SYS_getrandom, (long)bytes, (long)count, flags, 0, 0, 0);
+  return system_call(SYS_getrandom, (long)bytes, (long)count, flags, 0, 0, 0);
 }
 
 /// Fills memory with the random numbers of the calling thread: those of its simulation, or the kernel's. The C library's own functions do
@@ -85,7 +101,7 @@ long replaced_syscall(long number, long a, long b, long c, long d, long e, long 
     fill_from_simulation((char *)a, (size_t)b);
     return b;
   }
-  return next_syscall()(number, a, b, c, d, e, f);
+  return system_call(number, a, b, c, d, e, f);
 }
 
 // RFC 9562, section 5.4
@@ -95,11 +111,12 @@ static void make_uuid(uint8_t uuid[16]) {
   uuid[8] = (uuid[8] & 0x3f) | 0x80;
 }
 
-// Of Foundation, for `UUID` and `NSUUID`, and of libuuid. They read /dev/urandom. In a program without shared libraries, the libraries' own
+// Of Foundation, for `UUID` and `NSUUID`, and of libuuid. They read /dev/urandom and the like. In a program without shared libraries, the libraries' own
 // functions stay
 __attribute__((weak)) void _foundation_uuid_generate_random(uint8_t uuid[16]) { make_uuid(uuid); }
 __attribute__((weak)) void _cf_uuid_generate_random(uint8_t uuid[16]) { make_uuid(uuid); }
 __attribute__((weak)) void uuid_generate_random(uint8_t uuid[16]) { make_uuid(uuid); }
+__attribute__((weak)) void uuid_generate(uint8_t uuid[16]) { make_uuid(uuid); }
 
 ssize_t getrandom(void *bytes, size_t count, unsigned flags) {
   if (!cvirtualtime_owner()) return system_random(bytes, count, flags);

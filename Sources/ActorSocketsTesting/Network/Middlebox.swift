@@ -49,6 +49,8 @@ extension Simulation {
   ///   - one: A host.
   ///   - other: The other host.
   public func setMiddlebox(_ middlebox: Middlebox?, between one: SimulatedHost, and other: SimulatedHost) {
-    VirtualThread.required.network.links.setMiddlebox(middlebox, between: one.number, and: other.number)
+    let thread = VirtualThread.required
+    thread.network.links.setMiddlebox(middlebox, between: one.number, and: other.number)
+    thread.noteMiddlebox(middlebox, between: one.number, and: other.number)
   }
 }

@@ -1,7 +1,7 @@
 internal import SocketSystem
 
 extension SimulatedNetwork {
-  struct PacketEvent: CustomStringConvertible {
+  struct PacketEvent {
     /// The numbers are those on the wire.
     enum Kind: UInt8 {
       case icmp = 1, tcp = 6, udp = 17
@@ -43,12 +43,16 @@ extension SimulatedNetwork {
       case .report(let report):
         kind = .icmp
         count = Int(report.errno)
+        rest.mix(report.flow.local)
+        rest.mix(report.flow.remote)
+        rest.mix(UInt64(bitPattern: Int64(report.sequence ?? -1)))
+        rest.mix(UInt64(report.wire.type) << 8 | UInt64(report.wire.code))
       }
       hash = rest.value
     }
 
-    /// For example `10.0.0.2:40001 > 10.0.0.1:80 FIN, 5 bytes from 1, acknowledges 9, lost`.
-    var description: String {
+    /// For example `client:40001 > server:80 FIN, 5 bytes from 1, acknowledges 9, lost`. Addresses of other hosts than these are numbers.
+    func text(_ hosts: [String]) -> String {
       var parts: [String] = []
       switch kind {
       case .tcp:
@@ -62,7 +66,11 @@ extension SimulatedNetwork {
       }
       if copies == 0 { parts.append("lost") }
       if copies == 2 { parts.append("arrives twice") }
-      return "\(source) > \(destination) \(parts.joined(separator: ", "))"
+      let ends = [source, destination].map { address in
+        let host = HostAddresses.number(of: address).flatMap { hosts.indices.contains($0) ? hosts[$0] : nil }
+        return host.map { "\($0):\(address.port ?? 0)" } ?? "\(address)"
+      }
+      return "\(ends[0]) > \(ends[1]) \(parts.joined(separator: ", "))"
     }
   }
 }

@@ -33,8 +33,8 @@ final class SimulatedNetwork {
   /// In nanoseconds since 1970.
   var timeOfDay: (_ host: Int) -> Int64 = { _ in 0 }
   var observe: ((PacketEvent) -> Void)?
-  /// Gets what programs send through unix sockets.
-  var observeUnix: (([UInt8]) -> Void)?
+  /// Gets what programs send through unix sockets: the bytes, to which socket, and the number of descriptors that go with them.
+  var observeUnix: (([UInt8], SocketAddress?, Int) -> Void)?
 
   private(set) var nodes: [Node] = []
   private var slots = KernelSlots()

@@ -141,7 +141,7 @@ final class UnixDatagramSocket: UnixSocket {
         [UInt8](copying: bytes), passing: passed, from: self,
         memory: memory(head: bytes.count - pages, pages: pages), time: kernel.timeOfDay)
       if receivesCredentials || receiver.receivesCredentials { message.credentials = kernel.credentials }
-      kernel.network?.observeUnix?(message.bytes)
+      kernel.network?.observeUnix?(message.bytes, receiver.local, passed.count)
       deliver(message, to: receiver, in: kernel)
       return bytes.count
     }

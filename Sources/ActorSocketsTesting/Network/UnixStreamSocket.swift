@@ -163,7 +163,7 @@ final class UnixStreamSocket: UnixSocket {
       let memory = memory(head: size - inPages, pages: inPages)
       let message = UnixMessage(
         part, passing: sent == 0 ? passed : [], from: self, memory: memory, time: kernel.timeOfDay)
-      kernel.network?.observeUnix?(part)
+      kernel.network?.observeUnix?(part, peer.local, message.passed.count)
       deliver(message, to: peer, in: kernel)
       sent += size
     }

@@ -1,47 +1,96 @@
 internal import CVirtualTime
 internal import SocketSystem
 
-/// A copy of the process that runs a function.
-enum ChildProcess {
+/// A copy of the process that runs a function and answers with a text.
+///
+/// Invariants:
+/// - An answer ends with a mark. So a copy that ends before it has answered, with whatever status, has not answered.
+/// - The copy is killed only before its end was waited for. So no other process with its number is.
+final class ChildProcess: Sendable {
   enum Answer: Sendable {
     case text(String)
     /// For example "was ended by the signal 11".
     case failed(String)
   }
 
-  /// Runs `body` in a copy of this process, when no simulation runs, and returns its text.
-  static func run(seconds: UInt32, _ body: @escaping @Sendable () -> String) async -> Answer {
-    await withCheckedContinuation { continuation in
-      SimulationTurns.shared.request { end in
-        do {
-          try startThread(name: "simulation") {
-            let answer = fork(seconds, body)
+  private enum State {
+    case idle, cancelled
+    case running(cvirtualtime_child)
+  }
+
+  private static let mark = "."
+  private let state = Locked(State.idle)
+
+  /// Runs `other` in a copy of this process when no simulation runs, and returns its text. Meanwhile `own` runs in this process.
+  ///
+  /// *Cancellation* of the caller ends the copy.
+  static func run(
+    seconds: UInt32, own: @escaping @Sendable () -> Void, other: @escaping @Sendable () -> String
+  ) async -> Answer {
+    let process = ChildProcess()
+    return await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        SimulationTurns.shared.request { end in
+          do {
+            try startThread(name: "simulation") {
+              let answer = process.run(seconds, own, other)
+              end()
+              continuation.resume(returning: answer)
+            }
+          } catch {
             end()
-            continuation.resume(returning: answer)
+            continuation.resume(returning: .failed("could not start: \(error)"))
           }
-        } catch {
-          end()
-          continuation.resume(returning: .failed("could not start: \(error)"))
         }
       }
+    } onCancel: {
+      process.cancel()
     }
   }
 
-  private static func fork(_ seconds: UInt32, _ body: () -> String) -> Answer {
+  private func cancel() {
+    state.withLock { state in
+      // SAFETY: the child is valid for the call.
+      if case .running(var child) = state { unsafe cvirtualtime_kill(&child) }
+      state = .cancelled
+    }
+  }
+
+  private func run(_ seconds: UInt32, _ own: () -> Void, _ other: () -> String) -> Answer {
     var child = cvirtualtime_child()
     // SAFETY: the child is valid for the calls, and the answer is freed once.
     let result = unsafe cvirtualtime_fork(&child, seconds)
     if result < 0 { return .failed("could not start: \(SystemError(call: "fork", errno: -result))") }
     if result == 0 {
-      let text = body()
+      let text = other() + Self.mark
       unsafe cvirtualtime_answer(&child, text, text.utf8.count)
     }
-    var (count, status) = (0, Int32(0))
-    let bytes = unsafe cvirtualtime_wait_for_child(&child, &count, &status)
+    let isCancelled = state.withLock { state in
+      if case .cancelled = state { return true }
+      state = .running(child)
+      return false
+    }
+    if isCancelled { unsafe cvirtualtime_kill(&child) }
+    own()
+    var count = 0
+    let bytes = unsafe cvirtualtime_read_answer(&child, &count)
     defer { unsafe cvirtualtime_free_answer(bytes) }
-    let signal = status & 0x7f
-    if signal != 0 { return .failed("was ended by the signal \(signal)") }
-    if status != 0 { return .failed("ended with the status \(status >> 8)") }
-    return .text(unsafe String(decoding: UnsafeRawBufferPointer(start: bytes, count: count), as: UTF8.self))
+    state.withLock { $0 = .idle }
+    let status = unsafe cvirtualtime_wait_for_end(&child)
+    let text = unsafe String(decoding: UnsafeRawBufferPointer(start: bytes, count: count), as: UTF8.self)
+    if text.utf8.last == Self.mark.utf8.last { return .text(String(text.dropLast(Self.mark.count))) }
+    return .failed(Self.end(status, after: seconds))
   }
+
+  private static func end(_ status: Int32, after seconds: UInt32) -> String {
+    switch status & 0x7f {
+    case _ where status == -1: "ended without an answer"
+    case 0: "ended with the status \(status >> 8)"
+    case Signal.alarm:
+      "has not ended after \(seconds) s: it blocks, or waits for a lock that another thread held when it began"
+    case let signal: "was ended by the signal \(signal)"
+    }
+  }
+
+  private enum Signal { static let alarm: Int32 = 14 }
 }

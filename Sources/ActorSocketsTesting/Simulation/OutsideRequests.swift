@@ -28,12 +28,11 @@ final class OutsideRequests: Sendable {
   /// Takes a job of a task that another thread adds. Returns `false` if the task does not belong to the simulation, or after its end.
   func takeBack(_ kind: VirtualThread.Kind, of task: UInt64) -> Bool {
     if !tasks.withLock({ $0.contains(task) }) || !add(kind) { return false }
-    _ = adds(.outside)
+    used(.outside)
     return true
   }
 
-  /// Returns whether it is new.
-  func adds(_ helper: Helper) -> Bool { helpers.withLock { $0.insert(helper).inserted } }
+  func used(_ helper: Helper) { helpers.withLock { _ = $0.insert(helper) } }
 
   /// One for each helper that the program has used.
   var sentences: [String] { helpers.withLock { $0.sorted { $0.rawValue < $1.rawValue }.map(\.sentence) } }

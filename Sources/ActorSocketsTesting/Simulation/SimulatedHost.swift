@@ -130,6 +130,7 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   public func setClock(offset: Duration = .zero, drift: Double = 0) {
     let behind = Duration.zero - max(offset, .nanoseconds(-Int64.max))
     let nanoseconds = offset < .zero ? -behind.clampedNanoseconds : offset.clampedNanoseconds
+    thread.note("the clocks of \(name) are \(Duration.nanoseconds(nanoseconds)) ahead, and drift by \(drift)")
     thread.setClock(of: number, offset: nanoseconds, drift: drift)
   }
 
@@ -146,6 +147,9 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
     let limits = HostLimits(
       descriptors: max(1, descriptors), ports: ports, backlog: min(max(0, backlog), 65_535))
     thread.network.limit(number, to: limits)
+    thread.note(
+      "\(name) has at most \(limits.descriptors) descriptors, a backlog of \(limits.backlog) and the ports \(limits.ports)"
+    )
   }
 
   /// Lets system calls of this host's programs fail from now on. A restart after `.power` ends the faults.
@@ -155,6 +159,7 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
     let thread = thread
     let seed = thread.network.random(below: .max)
     thread.network.kernel(of: number)?.faults = FaultPlan(faults, seed: seed)
+    thread.note("calls on \(name): \(faults.isEmpty ? "no faults" : faults.map(\.text).joined(separator: ", "))")
   }
 
   /// The name of the host.

@@ -20,8 +20,9 @@ extension Simulation {
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
   ///   - timeOfDay: The time of day at the beginning of each run. By default, the next midnight (UTC); see
   ///     ``Simulation/init(seed:order:timeLimit:timeOfDay:)``.
-  ///   - checksDeterminism: Whether each seed runs a second time, in a copy of the process, and must do the same again. The copy has other
-  ///     addresses in memory. A seed takes twice as long, and all events of a run are kept. The error shows the first event that differs.
+  ///   - checksDeterminism: Whether each seed runs a second time, in a copy of the process, and must do the same again. The error shows the
+  ///     first event that differs. The copy has other addresses in memory, and no sockets and pipes of the process. Its output and its failed
+  ///     expectations are dropped, and files that it writes are written twice. A seed takes twice as long, and all its events are kept.
   ///   - body: The program. It gets its simulation.
   /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;
   ///   `CancellationError`; ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
@@ -32,14 +33,18 @@ extension Simulation {
   ) async throws {
     for seed in try chosenSeeds(seeds) {
       try Task.checkCancellation()
-      let make = { @Sendable in
+      let make = {
         Simulation(
           seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, keepsTrace: checksDeterminism)
       }
       let simulation = make()
       do {
+        let start = continuousNanoseconds()
         try await simulation.run { try await body(simulation) }
-        if checksDeterminism { try await simulation.checkRepetition(make, body) }
+        if checksDeterminism {
+          let seconds = (continuousNanoseconds() - start) / 1_000_000_000
+          try await simulation.checkRepetition(by: make(), after: seconds, body)
+        }
       } catch {
         try Task.checkCancellation()
         throw SimulationFailure(seed: seed, error: error, trace: simulation.trace)

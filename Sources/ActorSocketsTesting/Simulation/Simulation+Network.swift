@@ -15,7 +15,11 @@ extension Simulation {
   /// The link between all pairs of hosts for which no other one was set. Within the simulated program only.
   public var defaultLink: NetworkLink {
     get { VirtualThread.required.network.links.defaultLink }
-    set { VirtualThread.required.network.links.defaultLink = newValue }
+    set {
+      let thread = VirtualThread.required
+      thread.network.links.defaultLink = newValue
+      thread.note("links have \(newValue.text) by default")
+    }
   }
 
   /// Changes the link from one host to another. Packets that are on their way arrive when they would have arrived without the change.
@@ -26,7 +30,9 @@ extension Simulation {
   ///   - sender: The host that sends.
   ///   - receiver: The host that receives.
   public func setLink(_ link: NetworkLink, from sender: SimulatedHost, to receiver: SimulatedHost) {
-    VirtualThread.required.network.links.set(link, from: sender.number, to: receiver.number)
+    let thread = VirtualThread.required
+    thread.network.links.set(link, from: sender.number, to: receiver.number)
+    thread.noteLink(from: sender.number, to: receiver.number)
   }
 
   /// Changes the links between two hosts, in both directions. Within the simulated program only.
@@ -66,10 +72,13 @@ extension Simulation {
   public func repair(_ group: [SimulatedHost], and others: [SimulatedHost]) { cut(group, others, false) }
 
   private func cut(_ group: [SimulatedHost], _ others: [SimulatedHost], _ isCut: Bool) {
+    let thread = VirtualThread.required
+    let names = [group, others].map { $0.map(\.name).joined(separator: ", ") }
+    thread.note("the links between \(names[0]) and \(names[1]) are \(isCut ? "cut" : "repaired")")
     for one in group {
       for other in others where one != other {
         for (sender, receiver) in [(one, other), (other, one)] {
-          VirtualThread.required.network.links.cut(isCut, from: sender.number, to: receiver.number)
+          thread.network.links.cut(isCut, from: sender.number, to: receiver.number)
         }
       }
     }

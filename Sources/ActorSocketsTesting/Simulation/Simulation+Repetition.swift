@@ -1,24 +1,35 @@
 // Whether a second run with the same seed does the same.
 //
 // The second run is in a copy of the process (fork(2)) that has one thread: the one that runs the simulation. Invariants:
-// - The copy is made while no other simulation runs, and it starts no thread.
-// - Nothing of the copy reaches the process but its answer: no output, no change of a variable.
+// - The task of the second run is made before the copy, by the caller: it has the caller's task-local values, as that of the first run. In the
+//   process itself it ends at once.
+// - The copy is made while no other simulation runs.
+// - Nothing of the copy reaches the process but its answer: no output, no change of a variable. Files that the program writes are written
+//   twice.
 // - Another thread may hold a lock when the copy is made, which then nothing releases. So the copy has limited time.
 
-extension Simulation {
-  /// In seconds of real time.
-  private static let limit: UInt32 = 600
+internal import SocketSystem
 
-  /// Throws if the program does something else when it runs once more. This simulation has run, and kept its trace.
+extension Simulation {
+  /// Throws if the program does something else when it runs once more. This simulation has run, and has kept its trace. `seconds` is how
+  /// long that took.
   func checkRepetition(
-    _ make: @escaping @Sendable () -> Simulation, _ body: @escaping @Sendable (Simulation) async throws -> Void
+    by other: Simulation, after seconds: Int64, _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws {
-    let answer = await ChildProcess.run(seconds: Self.limit) {
-      let other = make()
-      let outcome = other.runOnThisThread { try await body(other) }
+    let isCopy = Locked(false)
+    let program = try other.prepare { if isCopy.withLock({ $0 }) { try await body(other) } }
+    let answer = await ChildProcess.run(seconds: UInt32(clamping: 60 + 10 * seconds)) {
+      program.run(isWatched: false)
+    } other: {
+      isCopy.withLock { $0 = true }
+      program.run(isWatched: false)
       let difference = self.difference(from: other)
-      guard case .failure(let error) = outcome else { return difference ?? "" }
-      return "the second run fails: \(error)\n  \(difference ?? "its trace is the same")"
+      do {
+        try program.outcome()
+        return difference ?? ""
+      } catch {
+        return "the second run fails: \(error)\n  \(difference ?? "its trace is the same")"
+      }
     }
     switch answer {
     case .text(""): return

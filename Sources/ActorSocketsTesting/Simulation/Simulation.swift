@@ -32,7 +32,9 @@ public import SocketSystem
 ///
 /// - threads of its own, or Dispatch
 /// - a network that is not the simulation's
-/// - files that differ, also /dev/urandom, and rand(3) and random(3), which continue from one run to the next
+/// - files that differ, also /dev/urandom, and names of temporary files
+/// - rand(3), random(3) and variables that keep their values from one run to the next; a `static let` that draws a random number is such a
+///   variable, because only the first run draws
 /// - the order of addresses in memory, such as a `Set` of `ObjectIdentifier`
 /// - `UUID()` in a program that contains Foundation (`--static-swift-stdlib`)
 ///
@@ -40,7 +42,8 @@ public import SocketSystem
 ///
 /// A simulation does not wait for other threads: if all of its tasks wait for them, it fails with `.deadlock`. ``ManualTime`` has a
 /// thread of its own. A program must not block its thread, because nothing else could run. If the thread sleeps, the simulation fails with
-/// `.unsupported`. If a job has not ended after a minute of real time, the process ends; `ACTORSOCKETS_JOB_SECONDS` changes the minute.
+/// `.unsupported`. If it sleeps in a loop, or if a job has not ended after a minute of real time, the process ends;
+/// `ACTORSOCKETS_JOB_SECONDS` in the environment changes the minute, and 0 means no limit.
 ///
 /// Jobs of the main actor run on the simulation's thread, while the main thread runs those of other code. Do not let a simulated program
 /// and other tests use the same state of the main actor.
@@ -143,21 +146,12 @@ public final class Simulation: Sendable {
     return try program.outcome()
   }
 
-  /// Without waiting for a turn, which the caller has.
-  func runOnThisThread(_ body: @escaping @Sendable () async throws -> Void) -> Result<Void, any Error> {
-    Swift.Result {
-      let program = try prepare(body)
-      program.run()
-      return try program.outcome()
-    }
-  }
-
   /// The first difference of another run, in sentences; `nil` if both runs are the same.
   func difference(from other: Simulation) -> String? { thread.trace.difference(from: other.thread.trace) }
 
   var elapsed: Int64 { thread.elapsed }
 
-  private func prepare<Result: Sendable>(
+  func prepare<Result: Sendable>(
     _ body: @escaping @Sendable () async throws -> Result
   ) throws(SimulationError) -> SimulatedProgram<Result> {
     if let obstacle = VirtualExecutors.obstacle ?? VirtualThread.obstacleOfRandom {
@@ -193,7 +187,7 @@ public final class Simulation: Sendable {
   public var traceHash: UInt64 { thread.trace.hash }
 }
 
-private final class SimulatedProgram<Result: Sendable>: Sendable {
+final class SimulatedProgram<Result: Sendable>: Sendable {
   private let thread: VirtualThread
   private let simulation: Simulation
   private let task: Task<Void, Never>
@@ -229,8 +223,9 @@ private final class SimulatedProgram<Result: Sendable>: Sendable {
     }
   }
 
-  func run() {
-    let stop = thread.run(until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel)
+  func run(isWatched: Bool = true) {
+    let stop = thread.run(
+      until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel, isWatched: isWatched)
     if let error = thread.failure { return failure.withLock { $0 = error } }
     guard let stop else { return }
     let reason =

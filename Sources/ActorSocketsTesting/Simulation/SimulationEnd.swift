@@ -5,6 +5,7 @@ struct SimulationEnd {
   /// The error of a host's program.
   private(set) var failure: (any Error)?
   private(set) var hasBegun = false
+  private var refusedSleeps = 0
 
   init(timeLimit: Int64) { self.timeLimit = timeLimit }
 
@@ -14,4 +15,10 @@ struct SimulationEnd {
   }
 
   mutating func begin() { hasBegun = true }
+
+  /// A program that sleeps in a loop would sleep for ever, because nothing else runs. Returns whether it has slept too often.
+  mutating func refusesSleep() -> Bool {
+    refusedSleeps += 1
+    return refusedSleeps > 1_000
+  }
 }

@@ -80,7 +80,7 @@ struct SimulationTrace {
   /// The earliest first.
   var lines: [String] {
     let first = keepsAll || last.count < Self.kept ? 0 : count % Self.kept
-    return (last[first...] + last[..<first]).map { line($0.time, $0.host, $0.event) }
+    return (last[first...] + last[..<first]).suffix(Self.kept).map { line($0.time, $0.host, $0.event) }
   }
 
   private func line(_ time: Int64, _ host: Int, _ event: Event) -> String {
@@ -93,7 +93,7 @@ struct SimulationTrace {
       case .actor: "an actor runs"
       case .reactor: "the reactor runs"
       case .note(let text): text
-      case .packet(let packet): packet.description
+      case .packet(let packet): packet.text(hosts)
       case .local(.memory, let count, _): "\(count) bytes in memory"
       case .local(.unixSocket, let count, _): "\(count) bytes through a unix socket"
       }

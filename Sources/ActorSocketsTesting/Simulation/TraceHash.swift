@@ -31,10 +31,4 @@ struct TraceHash: Equatable {
     case .unix(let path): mix(path.bytes.span)
     }
   }
-
-  static func of(_ bytes: Span<UInt8>) -> UInt64 {
-    var hash = TraceHash()
-    hash.mix(bytes)
-    return hash.value
-  }
 }

@@ -27,7 +27,7 @@ internal import EpollReactor
     func enqueue(_ job: consuming ExecutorJob) {
       let job = UnownedJob(job)
       let isTaken = VirtualThread.current.map { $0.add(.task(job)) } ?? VirtualThread.takeBack(.task(job))
-      if !isTaken { real.enqueue(ExecutorJob(job)) }
+      if !isTaken { VirtualThread.leave { real.enqueue(ExecutorJob(job)) } }
     }
 
     func enqueue<C: Clock>(_ job: consuming ExecutorJob, after delay: C.Duration, tolerance: C.Duration?, clock: C) {
@@ -65,7 +65,7 @@ internal import EpollReactor
     func enqueue(_ job: consuming ExecutorJob) {
       let job = UnownedJob(job)
       let isTaken = VirtualThread.current.map { $0.add(.main(job)) } ?? VirtualThread.takeBack(.main(job))
-      if !isTaken { real.enqueue(ExecutorJob(job)) }
+      if !isTaken { VirtualThread.leave { real.enqueue(ExecutorJob(job)) } }
     }
 
     func checkIsolated() {

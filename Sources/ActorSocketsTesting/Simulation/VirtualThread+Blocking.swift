@@ -2,8 +2,9 @@
 //
 // Invariants:
 // - A call that lets the thread sleep returns at once, and the simulation fails: no time would pass meanwhile. The clock moves by the length
-//   of the sleep, so a program that sleeps until a time has come continues until its job ends.
-// - The first use of a helper is in the trace, and all of them are in the error of a deadlock, of which they may be the reason.
+//   of the sleep, so a program that sleeps until a time has come continues. If a program sleeps again and again, the process ends.
+// - The helpers that the program has used are in the error of a deadlock, of which they may be the reason. They are not in the trace: when a
+//   library starts a thread may depend on what the process did before.
 
 internal import ActorSockets
 internal import SocketSystem
@@ -29,22 +30,18 @@ extension VirtualThread {
   var place: String { "seed \(simulation?.seed ?? 0), at \(SimulationTrace.seconds(elapsed))" }
 
   fileprivate func sleeps(for nanoseconds: Int64) {
-    let error = SimulationError(
-      .unsupported,
-      "\(place), on \(hosts[currentOwner.host].name): the program lets its thread sleep, and nothing else could run; use Task.sleep",
-      at: elapsed)
+    let host = hosts[currentOwner.host].name
+    let sentence = "the program lets its thread sleep, and nothing else could run; use Task.sleep"
+    if refusesSleep() { abort(sentence, on: currentOwner.host) }
+    let error = SimulationError(.unsupported, "\(place), on \(host): \(sentence)", at: elapsed)
     clock.nanoseconds = instant(clock.nanoseconds, plus: max(0, nanoseconds))
     programFailed(error)
-  }
-
-  func uses(_ helper: Helper) {
-    if outside.adds(helper) { note(helper.sentence) }
   }
 
   /// A sentence for each, of which one may be the reason why nothing is left to run.
   var helpers: [String] { outside.sentences.map { "\($0), for which a simulation does not wait" } }
 
-  /// Ends the process. Called by the thread that watches.
+  /// Ends the process. Called by the thread that watches, or by this one.
   func abort(_ reason: String, on host: Int) -> Never {
     clock.abort("\(place), on \(outside.name(of: host)): \(reason)")
   }
@@ -57,5 +54,5 @@ func threadSleeps(_ nanoseconds: Int64) { VirtualThread.current?.sleeps(for: nan
 /// Called by CVirtualTime on the thread of a simulation.
 @_cdecl("actorsockets_uses")
 func programUses(_ helper: Int32) {
-  if let helper = Helper(rawValue: helper) { VirtualThread.current?.uses(helper) }
+  if let helper = Helper(rawValue: helper) { VirtualThread.current?.outside.used(helper) }
 }

@@ -73,11 +73,14 @@ extension VirtualThread {
 
   /// Nothing runs on the host until `resume`, except for its kernel.
   func pause(_ host: Int) {
-    if hosts[host].state == .running { hosts[host].state = .paused }
+    guard hosts[host].state == .running else { return }
+    note("\(hosts[host].name) is paused")
+    hosts[host].state = .paused
   }
 
   func resume(_ host: Int) {
     guard hosts[host].state == .paused else { return }
+    note("\(hosts[host].name) continues")
     hosts[host].state = .running
     let held = hosts[host].held
     hosts[host].held = []

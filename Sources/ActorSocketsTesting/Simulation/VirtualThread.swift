@@ -80,7 +80,12 @@ internal import Synchronization
     network.currentHost = { [weak self] in self?.currentOwner.host ?? 0 }
     network.timeOfDay = { [weak self] host in self?.timeOfDay(on: host) ?? 0 }
     network.observe = { [weak self] event in self?.record(.packet(event), on: 0) }
-    network.observeUnix = { [weak self] bytes in self?.sent(bytes, .unixSocket) }
+    network.observeUnix = { [weak self] bytes, address, descriptors in
+      self?.sent(bytes, .unixSocket) {
+        if let address { $0.mix(address) }
+        $0.mix(UInt64(descriptors))
+      }
+    }
   }
 
   static let ownHost = "main"
@@ -138,8 +143,12 @@ internal import Synchronization
 
   func note(_ text: String) { record(.note(text), on: currentOwner.host) }
 
-  func sent(_ bytes: [UInt8], _ way: SimulationTrace.LocalBytes) {
-    record(.local(way, count: bytes.count, hash: TraceHash.of(bytes.span)), on: currentOwner.host)
+  /// `more` adds what else differs to the hash.
+  func sent(_ bytes: [UInt8], _ way: SimulationTrace.LocalBytes, _ more: (inout TraceHash) -> Void = { _ in }) {
+    var hash = TraceHash()
+    hash.mix(bytes.span)
+    more(&hash)
+    record(.local(way, count: bytes.count, hash: hash.value), on: currentOwner.host)
   }
 
   /// Leaves out the end of the simulation, because it would hide what came before.
@@ -157,20 +166,23 @@ internal import Synchronization
     }
   }
 
+  func refusesSleep() -> Bool { ending.refusesSleep() }
+
   /// Ends the simulation with the error of a host's program.
   func programFailed(_ error: any Error) { ending.programFailed(error) }
 
   var failure: (any Error)? { ending.failure }
 
   /// Returns `nil` if the program has ended; otherwise why and when (in nanoseconds) the simulation ended before it, and what waited then.
-  func run(until isDone: () -> Bool, cancelProgram: () -> Void) -> (
+  func run(until isDone: () -> Bool, cancelProgram: () -> Void, isWatched: Bool) -> (
     code: SimulationError.Code, time: Int64, waiting: [String]
   )? {
     Self.running.withLock { $0 = self }
     Self.isRunning.store(true, ordering: .releasing)
-    Watchdog.shared.begins(self)
+    // A copy of the process has no thread that watches.
+    if isWatched { Watchdog.shared.begins(self) }
     defer {
-      Watchdog.shared.ends()
+      if isWatched { Watchdog.shared.ends() }
       Self.isRunning.store(false, ordering: .releasing)
       Self.running.withLock { $0 = nil }
     }
@@ -224,7 +236,8 @@ internal import Synchronization
   }
 
   private func run(_ work: Work) {
-    if schedule.now != elapsed + Self.start {
+    // A thread that slept may have moved the clock further.
+    if schedule.now > clock.nanoseconds {
       clock.nanoseconds = schedule.now
       network.now = schedule.now
     }
@@ -267,6 +280,11 @@ internal import Synchronization
     for kind in outside.takeWork() {
       if case .reactor(let driver) = kind { scheduleReactor(driver) } else { _ = add(kind) }
     }
+  }
+
+  /// Runs `body` in real time, on whatever thread calls: the real executor may start a thread, which is not one of the program.
+  static func leave(_ body: () -> Void) {
+    if let current { current.leave(body) } else { body() }
   }
 
   /// Runs `body` in real time.

@@ -69,15 +69,19 @@ typedef struct cvirtualtime_child {
   int descriptor;
 } cvirtualtime_child;
 
-/// Makes a process that is a copy of this one and continues on the calling thread only: fork(2). Its heap has holes, so that new objects
-/// have another order in memory. It is killed after these seconds. Returns 0 in the child, 1 in the parent, and a negative error number
+/// Makes a process that is a copy of this one and continues on the calling thread only: fork(2). It has no sockets and pipes, its standard
+/// output and error lead nowhere, and its heap has holes, so that new objects have another order in memory. It ends with the parent, by the
+/// signals that end programs, and after these seconds. Returns 0 in the child, 1 in the parent, and a negative error number
 int cvirtualtime_fork(cvirtualtime_child *_Nonnull child, unsigned seconds);
 /// Called in the child: gives the parent these bytes, and ends the process
 _Noreturn void cvirtualtime_answer(const cvirtualtime_child *_Nonnull child, const char *_Nonnull bytes, size_t count);
-/// Called in the parent: waits for the end of the child. Returns its answer, which the caller frees, and the status of wait(2)
-char *_Nonnull cvirtualtime_wait_for_child(
-  cvirtualtime_child *_Nonnull child, size_t *_Nonnull count, int *_Nonnull status);
+/// Called in the parent: waits until the child has answered or ended. The caller frees the answer
+char *_Nonnull cvirtualtime_read_answer(cvirtualtime_child *_Nonnull child, size_t *_Nonnull count);
 void cvirtualtime_free_answer(char *_Nonnull answer);
+/// Called in the parent, before it has waited for the end
+void cvirtualtime_kill(const cvirtualtime_child *_Nonnull child);
+/// Called in the parent: waits for the end. Returns the status of wait(2), or -1 if other code has taken it
+int cvirtualtime_wait_for_end(const cvirtualtime_child *_Nonnull child);
 
 /// The number of the Swift task to which a job belongs. No other task of the process has it
 uint64_t cvirtualtime_task_number(void *_Nonnull job);

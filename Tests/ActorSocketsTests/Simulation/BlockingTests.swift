@@ -53,6 +53,28 @@ import Testing
     #expect(ContinuousClock.now - start >= .milliseconds(1))
   }
 
+  @Test func `No clock goes back after a thread has slept`() async throws {
+    let elapsed = Notes<Duration>()
+    _ = try await failure(Simulation()) {
+      let start = ContinuousClock.now
+      Sleep.threadFor.begin()
+      elapsed.add(start.duration(to: .now))
+      // The simulation ends here, and cancels it.
+      try? await Task.sleep(for: .seconds(100))
+      elapsed.add(start.duration(to: .now))
+    }
+    #expect(
+      elapsed.all.count == 2 && elapsed.all.allSatisfy { $0 >= .seconds(2) && $0 < .seconds(100) }, "\(elapsed.all)")
+  }
+
+  @Test func `A thread that sleeps again and again ends the process, with the reason`() async throws {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Simulation(seed: 9).run { while true { usleep(1_000) } }
+    }
+    let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(text.contains("seed 9, at 1.000000000 s, on main: the program lets its thread sleep"), "\(text)")
+  }
+
   // MARK: Helpers
 
   private func deadlock(_ simulation: Simulation, after begin: @escaping @Sendable () -> Void) async throws -> String {
@@ -74,11 +96,25 @@ import Testing
       { DispatchSource.makeTimerSource().activate() },
     ]
     for begin in begins {
-      let simulation = Simulation()
-      let text = try await deadlock(simulation, after: begin)
+      let text = try await deadlock(Simulation(), after: begin)
       #expect(text.contains("the program has used Dispatch, for which a simulation does not wait"), "\(text)")
-      #expect(simulation.trace.contains("0.000000000 s the program has used Dispatch"))
     }
+  }
+
+  @Test func `A deadlock names threads, for which a simulation does not wait`() async throws {
+    // The sanitizers have a function of their own in this place.
+    let isSanitized = unsafe dlsym(nil, "__tsan_init") != nil || dlsym(nil, "__asan_init") != nil
+    let text = try await deadlock(Simulation()) { Thread.detachNewThread {} }
+    #expect(text.contains("the program has started threads, for which a simulation does not wait") != isSanitized)
+  }
+
+  @Test func `Work for tasks that are older than the simulation is no thread of the program`() async throws {
+    let (stream, continuation) = AsyncStream.makeStream(of: Int.self)
+    let older = Task { for await _ in stream {} }
+    let text = try await deadlock(Simulation()) { for number in 0..<100 { continuation.yield(number) } }
+    #expect(!text.contains("started threads"), "\(text)")
+    continuation.finish()
+    await older.value
   }
 
   @Test func `A deadlock without helpers names none`() async throws {

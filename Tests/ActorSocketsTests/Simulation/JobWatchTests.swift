@@ -16,9 +16,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [0, -1]) func `The limit is at least a tick`(limit: Int) {
+  @Test(arguments: [0, -1]) func `Without a limit no job is overdue`(limit: Int) {
     var watch = JobWatch(limit: limit)
-    let ticks = [watch.tick(1), watch.tick(1)]
-    #expect(ticks == [false, true])
+    let ticks = (0..<100).map { _ in watch.tick(1) }
+    #expect(!ticks.contains(true))
   }
 }

@@ -103,6 +103,43 @@ import Testing
     #expect(error?.description.contains("the first run: the run has ended") == true, "\(error?.description ?? "")")
   }
 
+  @TaskLocal private static var tenant = "another's"
+
+  @Test func `The second run has the task-local values of the first`() async throws {
+    let error = try await Self.$tenant.withValue("mine") { try await check { $0.note("it is \(Self.tenant)") } }
+    #expect(error == nil)
+  }
+
+  @Test func `Its cancellation ends the second run`() async throws {
+    let process = getpid()
+    let (started, continuation) = AsyncStream.makeStream(of: Void.self)
+    let checking = Task {
+      try await Simulation.explore(seeds: 0..<1, checksDeterminism: true) { _ in
+        if getpid() == process { continuation.finish() } else { while true {} }
+      }
+    }
+    try await within("the first run is over") { for await _ in started {} }
+    checking.cancel()
+    await expectCancellation { try await checking.value }
+  }
+
+  @Test func `The second run has no sockets of the process`() async throws {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    let error = try await check { $0.note("the socket has the flags \(fcntl(descriptor, F_GETFD))") }
+    #expect(error?.description.contains("the first run: 0.000000000 s the socket has the flags 0\n") == true)
+    #expect(error?.description.contains("the second run: 0.000000000 s the socket has the flags -1\n") == true)
+  }
+
+  @Test func `The trace has as many lines as without the check`() async throws {
+    let lines = Locked(0)
+    let error = try await check { simulation in
+      for number in 0..<3_000 { simulation.note("\(number)") }
+      lines.withLock { $0 = simulation.trace.count }
+    }
+    #expect(error == nil && lines.withLock { $0 } == 1_000)
+  }
+
   private struct SecondRun: Error {}
 
   @Test func `A second run that fails, or that ends its process, is an error`() async throws {
@@ -110,6 +147,7 @@ import Testing
       ({ throw SecondRun() }, "the second run fails: SecondRun()"),
       ({ kill(getpid(), SIGKILL) }, "the second run was ended by the signal 9"),
       ({ _exit(3) }, "the second run ended with the status 3"),
+      ({ _exit(0) }, "the second run ended with the status 0"),
     ]
     for end in ends {
       let process = getpid()

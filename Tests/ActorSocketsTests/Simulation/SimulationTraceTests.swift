@@ -56,6 +56,11 @@ import Testing
       segment { $0.bytes = [UInt8](repeating: 0, count: 16) }, segment { $0.bytes = [UInt8](repeating: 0, count: 17) },
       .datagram(UDPDatagram(bytes: [1])), .datagram(UDPDatagram(bytes: [2])), .datagram(UDPDatagram(bytes: [])),
       .datagram(UDPDatagram(bytes: [1], hopLimit: 1)), .datagram(UDPDatagram(bytes: [1], trafficClass: 1)),
+      .report(ICMPReport(kind: .portUnreachable, flow: Flow(local: one, remote: other))),
+      .report(ICMPReport(kind: .portUnreachable, flow: Flow(local: other, remote: one))),
+      .report(ICMPReport(kind: .portUnreachable, flow: Flow(local: one, remote: other), sequence: 1)),
+      .report(ICMPReport(kind: .rejected(.hostUnreachable), flow: Flow(local: one, remote: other))),
+      .report(ICMPReport(kind: .rejected(.administrativelyProhibited), flow: Flow(local: one, remote: other))),
     ]
     let packets =
       contents.map { (Packet(source: one, destination: other, content: $0), 1) } + [

@@ -20,7 +20,10 @@ import Testing
         lock.lock()
         _ = lock.lock(before: Date(timeIntervalSinceNow: 1))
       case .semaphore: _ = DispatchSemaphore(value: 0).wait(timeout: .now() + 1)
-      case .loop: while ContinuousClock.now < .now + .seconds(1) {}
+      case .loop:
+        // It is always odd. A call could be in code without frame pointers when the thread is interrupted.
+        var number = 1
+        while number != 0 { number = number &* 3 }
       }
     }
   }

@@ -39,6 +39,21 @@ import Testing
     #expect(hashes[0] != hashes[2])
   }
 
+  @Test func `Programs that send to other unix sockets have other hashes`() async throws {
+    var hashes: [UInt64] = []
+    for path in ["/run/a", "/run/a", "/run/b"] {
+      let simulation = try await simulated { _ in
+        // Both exist, and only the address differs.
+        let receivers = try ["/run/a", "/run/b"].map { try UDPEndpoint.bind(to: .unix(path: $0)) }
+        try await UDPEndpoint.connect(to: .unix(path: path)).send([1])
+        for receiver in receivers { await receiver.close() }
+      }
+      hashes.append(simulation.traceHash)
+    }
+    #expect(hashes[0] == hashes[1])
+    #expect(hashes[0] != hashes[2])
+  }
+
   @Test func `Programs on other hosts have other hashes`() async throws {
     var hashes: [UInt64] = []
     for name in ["a", "a", "b"] {
