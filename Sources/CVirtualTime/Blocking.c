@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "CVirtualTime.h"
+#include "Uninstrumented.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -164,3 +165,5 @@ void cvirtualtime_abort(const cvirtualtime_clock *clock, const char *reason) {
   cvirtualtime_wait(60);
   abort();
 }
+
+#pragma clang attribute pop

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "CVirtualTime.h"
+#include "Uninstrumented.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -131,3 +132,5 @@ int cvirtualtime_wait_for_end(const cvirtualtime_child *child) {
   }
   return status;
 }
+
+#pragma clang attribute pop

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "CVirtualTime.h"
+#include "Uninstrumented.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -181,3 +182,5 @@ void cvirtualtime_replace_openssl_random(void) {
   method.bytes = method.pseudo_bytes = openssl_bytes;
   set(&method);
 }
+
+#pragma clang attribute pop
