@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "CVirtualTime.h"
+#include "Uninstrumented.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ cvirtualtime_clock *cvirtualtime_create(int64_t nanoseconds, int64_t time_of_day
   clock->nanoseconds = nanoseconds;
   clock->time_of_day = time_of_day;
   clock->asks = false;
+  clock->stops = false;
   clock->thread = pthread_self();
   return clock;
 }
@@ -34,6 +36,10 @@ void cvirtualtime_set(cvirtualtime_clock *clock, int64_t nanoseconds) {
 }
 
 void cvirtualtime_ask(cvirtualtime_clock *clock) { clock->asks = true; }
+
+void cvirtualtime_stop_tasks(cvirtualtime_clock *clock) { clock->stops = true; }
+
+bool cvirtualtime_stops_tasks(void) { return thread_clock && thread_clock->stops; }
 
 void cvirtualtime_enter(cvirtualtime_clock *clock, void *owner) {
   if (clock) clock->thread = pthread_self();
@@ -149,3 +155,5 @@ void actorsockets_install_virtual_executors(void);
 
 /// Runs before the program does. The runtime's executors are exchanged here because no other thread uses them yet
 __attribute__((constructor)) static void install(void) { actorsockets_install_virtual_executors(); }
+
+#pragma clang attribute pop

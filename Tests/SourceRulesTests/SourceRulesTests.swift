@@ -236,6 +236,9 @@ enum Exceptions {
       path: "Tests/SockcatTests/Examples/Lease.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it asks again; it is tested in virtual time"),
     Allowance(
+      path: "Tests/ActorSocketsTests/Simulation/CrashTests.swift", words: "sleep(", count: 4,
+      reason: "sleeps in virtual time, which take no time"),
+    Allowance(
       path: "Tests/ActorSocketsTests/Simulation/BlockingTests.swift", words: "sleep(", count: 3,
       reason: "calls of a simulated program, which fail"),
     Allowance(

@@ -91,8 +91,8 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// Stops everything on this host at once. Its tasks never continue, and nothing that they would do at their end happens: no `defer`, no
   /// `catch`. Their memory is not freed. Calls of ``run(_:)`` that wait throw.
   ///
-  /// There is one exception: a task that is in a method of a default actor at this moment continues until it waits. Tasks of other hosts
-  /// may use the same actor. Do not call this on the host that runs the simulation's own program.
+  /// There is one exception: a task of the host that calls this continues until it waits. Do not call this on the host that runs the
+  /// simulation's own program.
   ///
   /// - Parameter kind: How the host stops.
   public func crash(_ kind: Crash = .power) { thread.crash(number, keepsKernel: kind == .process) }

@@ -54,6 +54,12 @@ internal import CVirtualTime
     body()
   }
 
+  /// From now on the thread asks `VirtualThread.isStopped` before a task runs. Called on that thread.
+  func stopsTasks() {
+    // SAFETY: as above.
+    unsafe cvirtualtime_stop_tasks(clock)
+  }
+
   /// Prints the reason, and ends the process by a signal for the thread that has entered. Called on another thread.
   func abort(_ reason: String) -> Never {
     // SAFETY: the clock lives as long as this object.

@@ -14,7 +14,19 @@
 //    instants is exact, however long the code between them took.
 
 internal import ActorSockets
+internal import CVirtualTime
 internal import EpollReactor
+
+/// Called by CVirtualTime on the thread of a simulation, before the task with this number runs.
+@_cdecl("actorsockets_is_stopped")
+func isStopped(_ task: UInt64) -> Bool { VirtualThread.current?.isStopped(task) ?? false }
+
+/// Called by CVirtualTime on the thread of a simulation, when a task is suspended because it is stopped.
+@_cdecl("actorsockets_parks")
+func parks(_ task: UnsafeMutableRawPointer) {
+  // SAFETY: a job is a reference to the runtime's object, and a task is a job.
+  unsafe VirtualThread.current?.parked(unsafeBitCast(task, to: UnownedJob.self))
+}
 
 #if compiler(>=6.3)
   @_spi(ExperimentalScheduling) @_spi(ExperimentalCustomExecutors) internal import _Concurrency
@@ -113,6 +125,12 @@ internal import EpollReactor
       unsafe job.runSynchronously(on: Switches.defaultExecutor.asUnownedTaskExecutor())
     }
 
+    /// Lets a task continue that was suspended because its host was paused.
+    static func unpark(_ task: UnownedJob) {
+      // SAFETY: the task was suspended by `parks`, and continues once.
+      unsafe cvirtualtime_unpark(unsafeBitCast(task, to: UnsafeMutableRawPointer.self))
+    }
+
     static func runMain(_ job: UnownedJob) {
       // SAFETY: as above.
       unsafe job.runSynchronously(on: Switches.mainSwitch.asUnownedSerialExecutor())
@@ -126,6 +144,7 @@ internal import EpollReactor
     static var obstacle: String? { "simulations need Swift 6.3 or later" }
     static func runTask(_ job: UnownedJob) {}
     static func runMain(_ job: UnownedJob) {}
+    static func unpark(_ task: UnownedJob) {}
     static func taskNumber(of job: UnownedJob) -> UInt64? { nil }
   }
 #endif

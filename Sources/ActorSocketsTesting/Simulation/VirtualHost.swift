@@ -3,8 +3,8 @@ internal import EpollReactor
 // A host of a simulation: what runs there, and what has stopped.
 //
 // Each task belongs to the host whose program created it, for as long as it lives. A host that crashes does not cancel its tasks, because
-// a program whose power fails does not clean up: the tasks stop where they are. Only what is already under way in a default actor
-// continues until the task waits, because another host's tasks may use that actor, too. That is as if the crash had come a little later.
+// a program whose power fails does not clean up: the tasks stop where they are. A default actor may have calls of other hosts, too, so it
+// continues, and the tasks of the host that it would run are suspended (`VirtualThread.isStopped`).
 //
 //              ┌──────resume──────┐
 //              ▼                  │
@@ -23,6 +23,8 @@ struct VirtualHost {
   var life = 0
   /// Work that became ready while the host was paused.
   var held: [VirtualThread.Work] = []
+  /// Tasks that would have run in a default actor while the host was paused.
+  var parked: [UnownedJob] = []
   var reactor: Reactor?
   /// The program that runs again when the host restarts.
   var program: (@Sendable () async throws -> Void)?

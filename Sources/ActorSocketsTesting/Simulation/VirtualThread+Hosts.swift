@@ -35,8 +35,11 @@ extension VirtualThread {
   func crash(_ host: Int, keepsKernel: Bool) {
     if hosts[host].state == .crashed { return }
     note("\(hosts[host].name) crashes")
+    clock.stopsTasks()
     let held = hosts[host].held
     hosts[host].held = []
+    for task in hosts[host].parked { Self.abandon(task) }
+    hosts[host].parked = []
     hosts[host].state = .crashed
     hosts[host].life += 1
     for work in held { abandon(work) }
@@ -75,6 +78,7 @@ extension VirtualThread {
   func pause(_ host: Int) {
     guard hosts[host].state == .running else { return }
     note("\(hosts[host].name) is paused")
+    clock.stopsTasks()
     hosts[host].state = .paused
   }
 
@@ -82,8 +86,23 @@ extension VirtualThread {
     guard hosts[host].state == .paused else { return }
     note("\(hosts[host].name) continues")
     hosts[host].state = .running
-    let held = hosts[host].held
-    hosts[host].held = []
+    let (held, parked) = (hosts[host].held, hosts[host].parked)
+    (hosts[host].held, hosts[host].parked) = ([], [])
     for work in held { schedule.add(work) }
+    for task in parked { VirtualExecutors.unpark(task) }
+  }
+
+  /// Whether the task must not run now. The runtime asks before each run, also within a default actor.
+  func isStopped(_ task: UInt64) -> Bool {
+    guard let owner = owners.owner(of: task) else { return false }
+    return !isAlive(owner) || hosts[owner.host].state == .paused
+  }
+
+  /// The task was about to run, and is suspended now. It continues when its host does.
+  func parked(_ task: UnownedJob) {
+    guard let owner = owners.owner(of: VirtualClock.taskNumber(of: task)), isAlive(owner) else {
+      return Self.abandon(task)
+    }
+    hosts[owner.host].parked.append(task)
   }
 }

@@ -53,7 +53,7 @@ internal import Synchronization
 
   var schedule: VirtualSchedule<Work>
   var networkWork = NetworkWork.notScheduled
-  private var owners = WorkOwners()
+  private(set) var owners = WorkOwners()
   private var ending: SimulationEnd
   /// The program of the simulation runs on the first host.
   var hosts = [VirtualHost(VirtualThread.ownHost)]
@@ -228,8 +228,10 @@ internal import Synchronization
   }
 
   func abandon(_ work: Work) {
-    if let job = work.kind.job { Self.abandoned.withLock { $0.append(job) } }
+    if let job = work.kind.job { Self.abandon(job) }
   }
+
+  static func abandon(_ job: UnownedJob) { abandoned.withLock { $0.append(job) } }
 
   func isAlive(_ owner: HostLife) -> Bool {
     hosts[owner.host].life == owner.life && hosts[owner.host].state != .crashed
@@ -301,7 +303,8 @@ extension VirtualThread.Kind {
 
   fileprivate var task: UInt64? { job.flatMap { VirtualExecutors.taskNumber(of: $0) } }
 
-  /// Whether the work stops with its host. A ready job of a default actor does not, because the actor may have calls of other hosts.
+  /// Whether the work stops with its host. A ready job of a default actor does not, because the actor may have calls of other hosts; those
+  /// of the host are suspended (`isStopped`).
   fileprivate var belongsToHost: Bool {
     switch self {
     case .network: false

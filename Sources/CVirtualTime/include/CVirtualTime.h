@@ -27,6 +27,8 @@ typedef struct cvirtualtime_clock {
   int64_t time_of_day;
   /// Whether the thread asks `actorsockets_host_clock`, because hosts have clocks of their own
   bool asks;
+  /// Whether the thread asks `actorsockets_is_stopped` before a task runs, because hosts have crashed or are paused
+  bool stops;
   /// The thread that entered last
   _Atomic pthread_t thread;
 } cvirtualtime_clock;
@@ -41,6 +43,12 @@ void cvirtualtime_set(cvirtualtime_clock *_Nonnull clock, int64_t nanoseconds);
 
 /// From now on the thread of this clock asks `actorsockets_host_clock` what to show. That thread calls it
 void cvirtualtime_ask(cvirtualtime_clock *_Nonnull clock);
+/// From now on the thread of this clock asks `actorsockets_is_stopped` before a task runs, and suspends those that are. That thread calls it
+void cvirtualtime_stop_tasks(cvirtualtime_clock *_Nonnull clock);
+/// Whether the calling thread asks
+bool cvirtualtime_stops_tasks(void);
+/// Lets a task continue that was suspended because it was stopped
+void cvirtualtime_unpark(void *_Nonnull task);
 /// The real time of day on any thread: nanoseconds since 1970
 int64_t cvirtualtime_real_time_of_day(void);
 
