@@ -33,12 +33,22 @@ typedef struct task {
   void *context;
 } task;
 
+typedef struct executor {
+  void *identity, *implementation;
+} executor;
+
 typedef struct continuation_context {
   void *parent;
   resume_function *resume;
   uint64_t flags, state;
-  void *error, *result, *executor[2], *spare[8];
+  void *error, *result;
+  /// Where the task continues
+  executor executor;
+  void *spare[8];
 } continuation_context;
+
+/// The continuation has set its executor
+enum { HAS_EXECUTOR = 2 };
 
 /// A task that is suspended because it must not run
 typedef struct parked_task {
@@ -49,6 +59,7 @@ typedef struct parked_task {
 
 // Functions of Swift's runtime
 __attribute__((swiftcall)) task *swift_task_getCurrent(void);
+__attribute__((swiftcall)) executor swift_task_getCurrentExecutor(void);
 __attribute__((swiftcall)) task *swift_continuation_init(continuation_context *context, uint64_t flags);
 __attribute__((swiftcall)) void swift_continuation_resume(task *task);
 ASYNC void swift_continuation_await(continuation_context *context);
@@ -72,7 +83,9 @@ static ASYNC void park(ASYNC_CONTEXT void *context) {
   parked->context = context;
   parked->continuation.parent = context;
   parked->continuation.resume = unpark;
-  actorsockets_parks(swift_continuation_init(&parked->continuation, 0));
+  // The code that continues relies on its actor
+  parked->continuation.executor = swift_task_getCurrentExecutor();
+  actorsockets_parks(swift_continuation_init(&parked->continuation, HAS_EXECUTOR));
   swift_continuation_await(&parked->continuation);
 }
 
@@ -85,7 +98,7 @@ __attribute__((weak, swiftcall)) void swift_task_enterThreadLocalContext(char *s
   enter_function *next = __c11_atomic_load(&function, __ATOMIC_RELAXED);
   if (!next) {
     next = (enter_function *)dlsym(RTLD_NEXT, "swift_task_enterThreadLocalContext");
-    if (!next) abort();
+    if (!next) return;
     __c11_atomic_store(&function, next, __ATOMIC_RELAXED);
   }
   next(state);

@@ -91,8 +91,9 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// Stops everything on this host at once. Its tasks never continue, and nothing that they would do at their end happens: no `defer`, no
   /// `catch`. Their memory is not freed. Calls of ``run(_:)`` that wait throw.
   ///
-  /// There is one exception: a task of the host that calls this continues until it waits. Do not call this on the host that runs the
-  /// simulation's own program.
+  /// There are exceptions. A task of the host that calls this continues until it waits. Tasks that never pass an executor of the simulation
+  /// are not known: those of isolated handlers, and those that a method of a default actor has created with `Task`; calls of theirs that wait
+  /// for a default actor still run. Do not call this on the host that runs the simulation's own program.
   ///
   /// - Parameter kind: How the host stops.
   public func crash(_ kind: Crash = .power) { thread.crash(number, keepsKernel: kind == .process) }

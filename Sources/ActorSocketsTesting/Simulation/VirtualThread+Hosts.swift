@@ -76,7 +76,8 @@ extension VirtualThread {
 
   /// Nothing runs on the host until `resume`, except for its kernel.
   func pause(_ host: Int) {
-    guard hosts[host].state == .running else { return }
+    // At the end, every task shall see its cancellation.
+    guard hosts[host].state == .running, !hasEnded else { return }
     note("\(hosts[host].name) is paused")
     clock.stopsTasks()
     hosts[host].state = .paused

@@ -168,6 +168,8 @@ internal import Synchronization
 
   func refusesSleep() -> Bool { ending.refusesSleep() }
 
+  var hasEnded: Bool { ending.hasBegun }
+
   /// Ends the simulation with the error of a host's program.
   func programFailed(_ error: any Error) { ending.programFailed(error) }
 

@@ -10,10 +10,14 @@ import Testing
     let notes = Notes<String>()
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    func step(_ name: String) { notes.add(name) }
+    func step(_ name: String) {
+      preconditionIsolated()
+      notes.add(name)
+    }
 
     func wait(_ name: String) async {
       await withCheckedContinuation { waiting.append($0) }
+      preconditionIsolated()
       notes.add(name)
     }
 
