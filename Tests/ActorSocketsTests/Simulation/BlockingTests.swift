@@ -95,12 +95,12 @@ import Testing
       { DispatchQueue(label: "queue").async(flags: .barrier) {} },
       { DispatchSource.makeTimerSource().activate() },
     ]
-    // The thread sanitizer has functions of its own in their places.
+    // The thread sanitizer has functions of its own in the places of some.
     let isSanitized = unsafe dlsym(nil, "__tsan_init") != nil
     for begin in begins {
       let text = try await deadlock(Simulation(), after: begin)
       let isNamed = text.contains("the program has used Dispatch, for which a simulation does not wait")
-      #expect(isNamed != isSanitized, "\(text)")
+      #expect(isNamed || isSanitized, "\(text)")
     }
   }
 
