@@ -21,16 +21,14 @@ void actorsockets_uses(int helper);
 
 // MARK: Sleeping threads
 
-/// The thread of a simulation does not sleep: no time would pass meanwhile, and nothing else could run. Returns false on other threads
-static bool refuse_sleep(const struct timespec *time) {
-  if (!cvirtualtime_owner()) return false;
+/// The thread of a simulation does not sleep: no time would pass meanwhile, and nothing else could run
+static void refuse_sleep(const struct timespec *time) {
   int64_t nanoseconds;
   if (__builtin_mul_overflow(time->tv_sec, (int64_t)1000000000, &nanoseconds) ||
       __builtin_add_overflow(nanoseconds, time->tv_nsec, &nanoseconds)) {
     nanoseconds = INT64_MAX;
   }
   actorsockets_thread_sleeps(nanoseconds);
-  return true;
 }
 
 typedef int clock_nanosleep_function(clockid_t, int, const struct timespec *, struct timespec *);

@@ -112,8 +112,8 @@ static void make_uuid(uint8_t uuid[16]) {
   uuid[8] = (uuid[8] & 0x3f) | 0x80;
 }
 
-// Of Foundation, for `UUID` and `NSUUID`, and of libuuid. They read /dev/urandom and the like. In a program without shared libraries, the libraries' own
-// functions stay
+// Of Foundation, for `UUID` and `NSUUID`, and of libuuid. They read /dev/urandom and the like. In a program without shared libraries, the
+// libraries' own functions stay
 __attribute__((weak)) void _foundation_uuid_generate_random(uint8_t uuid[16]) { make_uuid(uuid); }
 __attribute__((weak)) void _cf_uuid_generate_random(uint8_t uuid[16]) { make_uuid(uuid); }
 __attribute__((weak)) void uuid_generate_random(uint8_t uuid[16]) { make_uuid(uuid); }
@@ -121,7 +121,7 @@ __attribute__((weak)) void uuid_generate(uint8_t uuid[16]) { make_uuid(uuid); }
 
 ssize_t getrandom(void *bytes, size_t count, unsigned flags) {
   if (!cvirtualtime_owner()) return system_random(bytes, count, flags);
-  fill(bytes, count);
+  fill_from_simulation(bytes, count);
   return (ssize_t)count;
 }
 

@@ -32,7 +32,8 @@ struct SimulationTrace {
   private var content = TraceHash()
   var hash: UInt64 { content.value }
   private(set) var count = 0
-  private var last: [(time: Int64, host: Int, event: Event)] = []
+  private typealias Entry = (time: Int64, host: Int, event: Event)
+  private var last: [Entry] = []
   /// The first host is that of the simulation's program. Its name is not shown.
   var hosts = [VirtualThread.ownHost]
 
@@ -80,10 +81,11 @@ struct SimulationTrace {
   /// The earliest first.
   var lines: [String] {
     let first = keepsAll || last.count < Self.kept ? 0 : count % Self.kept
-    return (last[first...] + last[..<first]).suffix(Self.kept).map { line($0.time, $0.host, $0.event) }
+    return (last[first...] + last[..<first]).suffix(Self.kept).map { line(of: $0) }
   }
 
-  private func line(_ time: Int64, _ host: Int, _ event: Event) -> String {
+  private func line(of entry: Entry) -> String {
+    let (time, host, event) = entry
     let name = host > 0 && host < hosts.count ? "\(hosts[host]): " : ""
     let text =
       switch event {
@@ -106,9 +108,9 @@ struct SimulationTrace {
     if index == max(count, other.count) { return nil }
     let lines = [self, other].map { trace in
       index < trace.count
-        ? trace.line(trace.last[index].time, trace.last[index].host, trace.last[index].event) : "the run has ended"
+        ? trace.line(of: trace.last[index]) : "the run has ended"
     }
-    let before = last[max(0, index - 5)..<index].map { "\n    \(line($0.time, $0.host, $0.event))" }.joined()
+    let before = last[max(0, index - 5)..<index].map { "\n    \(line(of: $0))" }.joined()
     let bytes = lines[0] == lines[1] ? ", with other bytes" : ""
     return
       "the first run: \(lines[0])\n  the second run: \(lines[1])\(bytes)\n  before:\(before.isEmpty ? " nothing" : before)"

@@ -1,7 +1,7 @@
 internal import SocketSystem
 
 /// A hash of what has happened, in its order. It depends on nothing but that, so it is the same in every process.
-struct TraceHash: Equatable {
+struct TraceHash {
   private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 
   mutating func mix(_ word: UInt64) {

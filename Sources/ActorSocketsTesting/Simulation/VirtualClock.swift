@@ -60,7 +60,7 @@ internal import CVirtualTime
     unsafe cvirtualtime_stop_tasks(clock)
   }
 
-  /// Prints the reason, and ends the process by a signal for the thread that has entered. Called on another thread.
+  /// Prints the reason, and ends the process by a signal for the thread that has entered. Any thread.
   func abort(_ reason: String) -> Never {
     // SAFETY: the clock lives as long as this object.
     unsafe cvirtualtime_abort(clock, reason)

@@ -68,7 +68,7 @@ enum { CVIRTUALTIME_THREADS, CVIRTUALTIME_DISPATCH };
 
 /// Waits for this many seconds in real time. Not on a thread in virtual time
 void cvirtualtime_wait(int64_t seconds);
-/// Prints why the process ends, and ends it by a SIGTRAP for the thread of this clock. Any other thread calls it
+/// Prints why the process ends, and ends it by a SIGTRAP for the thread of this clock. Any thread
 _Noreturn void cvirtualtime_abort(const cvirtualtime_clock *_Nonnull clock, const char *_Nonnull reason);
 
 /// Another process that runs a simulation
