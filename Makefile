@@ -42,8 +42,9 @@ INSTALL_BUILD := -c release --product sockcat --static-swift-stdlib -Xlinker --s
 PATIENCE := ACTORSOCKETS_PATIENCE=5
 TSAN := $(PATIENCE) TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/Tests/Tools/thread-sanitizer.txt
 ASAN_SUPPRESSIONS := suppressions=$(CURDIR)/Tests/Tools/address-sanitizer.txt
+LSAN := LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/Tools/leak-sanitizer.txt:print_suppressions=0
 # The sanitizer keeps freed memory in a quarantine. It is small here, because tests that measure memory count it.
-ASAN := $(PATIENCE) ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS)
+ASAN := $(PATIENCE) $(LSAN) ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=32:$(ASAN_SUPPRESSIONS)
 TSAN_BUILD := --sanitize=thread --scratch-path .build/thread-sanitizer $(STRICT)
 ASAN_BUILD := --sanitize=address --scratch-path .build/address-sanitizer $(STRICT)
 RELEASE_BUILD := -c release --scratch-path .build/optimised $(STRICT)
@@ -145,9 +146,9 @@ nightly-fuzz: test-setup ## The TLS engine with NIGHTLY_ROUNDS mutated conversat
 simulate: test-setup ## The conformance suites in simulations and with faulty events, with SEEDS (0-9), and the long form of the suites of simulations
 	ACTORSOCKETS_SIMULATED=$(SEEDS) $(PATIENCE) $(TEST) --in "$(SIMULATED_SUITES)" $(RELEASE_BUILD)
 	ACTORSOCKETS_FAULTY=$(SEEDS) $(PATIENCE) $(TEST) --in "$(SIMULATED_SUITES)" $(RELEASE_BUILD)
-	ACTORSOCKETS_SEEDS=100000 $(PATIENCE) $(TEST) --in "$(SIMULATION_SUITES)" $(RELEASE_BUILD)
-	ACTORSOCKETS_SEEDS=1000 ACTORSOCKETS_TRACES=$(CURDIR)/.build/traces-debug $(TEST) --in $(TRACE_SUITE)
-	ACTORSOCKETS_SEEDS=1000 ACTORSOCKETS_TRACES=$(CURDIR)/.build/traces-release $(TEST) --in $(TRACE_SUITE) $(RELEASE_BUILD)
+	ACTORSOCKETS_SEED_COUNT=100000 $(PATIENCE) $(TEST) --in "$(SIMULATION_SUITES)" $(RELEASE_BUILD)
+	ACTORSOCKETS_SEED_COUNT=1000 ACTORSOCKETS_TRACES=$(CURDIR)/.build/traces-debug $(TEST) --in $(TRACE_SUITE)
+	ACTORSOCKETS_SEED_COUNT=1000 ACTORSOCKETS_TRACES=$(CURDIR)/.build/traces-release $(TEST) --in $(TRACE_SUITE) $(RELEASE_BUILD)
 	cmp .build/traces-debug .build/traces-release
 
 nightly-scripts: test-setup ## Servers whose descriptors run out, 50 of each kind

@@ -9,44 +9,86 @@ public import SocketSystem
 internal import Synchronization
 public import Testing
 
-/// Runs each test in simulations, once with each seed, and stops at the first seed with which it fails.
+/// Runs each test in simulations, once with each seed, and fails if one of them does.
 public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   let seeds: Range<UInt64>
-  let order: Simulation.Order
-  let timeLimit: Duration
-  var timeOfDay: UnixTime?
-  var checksDeterminism = false
+  let settings: Simulation.Settings
+  /// How many copies of the process run seeds; 0 if this process does.
+  let processes: Int
 
   /// Always true: the tests of a suite with this trait have it, too.
   public var isRecursive: Bool { true }
 
   /// Runs a test in simulations. The testing library calls it.
   ///
-  /// *Cancellation* cancels the test, and no further seed runs. *Ordering*: the seeds run one after the other.
+  /// *Cancellation* cancels the test, and no further seed runs. *Ordering*: the seeds run one after the other, or, in several processes, in
+  /// no particular order.
   ///
   /// - Parameters:
   ///   - test: The test.
   ///   - testCase: The arguments of the test; `nil` for a suite, which runs without a simulation.
   ///   - function: The body of the test.
   /// - Throws: ``SimulationFailure`` for the first seed with which the test throws or the simulation fails; `CancellationError`;
-  ///   ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
+  ///   ``SimulationError`` if `ACTORSOCKETS_SEED` or `ACTORSOCKETS_SEEDS` is wrong.
   public func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable @concurrent () async throws -> Void
   ) async throws {
     guard testCase != nil else { return try await function() }
-    for seed in try Simulation.chosenSeeds(seeds) {
-      try Task.checkCancellation()
-      let issues = Atomic<Int>(0)
-      // An expectation that fails throws nothing.
-      let counter = IssueHandlingTrait.compactMapIssues { issue in
-        issues.add(1, ordering: .relaxed)
-        var issue = issue
-        issue.comments.append("in the simulation with the seed \(seed); to run only it, set ACTORSOCKETS_SEED=\(seed)")
-        return issue
+    let seeds = try Simulation.chosenSeeds(seeds)
+    if processes > 0 {
+      guard let failures = try await search(seeds, test, testCase, function) else { return }
+      try await failures.show { seed in
+        if try await issues(of: seed, test, testCase, function) > 0 {
+          throw SimulationFailure(seed: seed, error: IssuesInTest(texts: []), trace: [], seedsTried: 1)
+        }
       }
-      try await counter.provideScope(for: test, testCase: testCase) { try await simulate(seed, test.name, function) }
-      if issues.load(ordering: .relaxed) > 0 { return }
     }
+    for seed in seeds where try await issues(of: seed, test, testCase, function) > 0 { return }
+  }
+
+  /// Runs the test in a simulation of this process. Returns how many issues it has recorded.
+  private func issues(
+    of seed: UInt64, _ test: Test, _ testCase: Test.Case?, _ function: @Sendable @concurrent () async throws -> Void
+  ) async throws -> Int {
+    try Task.checkCancellation()
+    let issues = Atomic<Int>(0)
+    // An expectation that fails throws nothing.
+    let counter = IssueHandlingTrait.compactMapIssues { issue in
+      issues.add(1, ordering: .relaxed)
+      var issue = issue
+      issue.comments.append("in the simulation with the seed \(seed); to run only it, set ACTORSOCKETS_SEED=\(seed)")
+      return issue
+    }
+    try await counter.provideScope(for: test, testCase: testCase) { try await simulate(seed, test.name, function) }
+    return issues.load(ordering: .relaxed)
+  }
+
+  /// Runs the test with each seed in copies of the process, where an issue is recorded as an error. Returns `nil` if all pass.
+  private func search(
+    _ seeds: any Sequence<UInt64>, _ test: Test, _ testCase: Test.Case?,
+    _ function: @Sendable @concurrent () async throws -> Void
+  ) async throws -> Simulation.Failures? {
+    let texts = Mutex<[String]>([])
+    let collector = IssueHandlingTrait.compactMapIssues { issue in
+      texts.withLock { $0.append("\(issue)") }
+      return nil
+    }
+    let failures = Mutex<Simulation.Failures?>(nil)
+    let seeds = Array(seeds)
+    try await collector.provideScope(for: test, testCase: testCase) {
+      try await withoutActuallyEscaping(function) { function in
+        let found = try await Simulation.search(seeds, settings, processes: processes) { _ in
+          texts.withLock { $0 = [] }
+          do {
+            try await function()
+          } catch  where texts.withLock({ $0.isEmpty }) { throw error } catch {}
+          let issues = texts.withLock { $0 }
+          if !issues.isEmpty { throw IssuesInTest(texts: issues) }
+        }
+        failures.withLock { $0 = found }
+      }
+    }
+    return failures.withLock { $0 }
   }
 
   /// `name` is the test's, for the message when the process ends.
@@ -56,9 +98,7 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
     try await withoutActuallyEscaping(function) { function in
       let isRunning = Atomic<Bool>(false)
       do {
-        try await Simulation.explore(
-          seeds: [seed], order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, checksDeterminism: checksDeterminism
-        ) { _ in
+        try await Simulation.explore(seed, settings, tried: 1) { _ in
           isRunning.store(true, ordering: .releasing)
           defer { isRunning.store(false, ordering: .releasing) }
           try await function()
@@ -73,8 +113,14 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   }
 }
 
+/// The issues that a test has recorded.
+private struct IssuesInTest: Error, CustomStringConvertible {
+  let texts: [String]
+  var description: String { texts.isEmpty ? "its expectations fail" : texts.joined(separator: "\n") }
+}
+
 extension Trait where Self == SimulatedTrait {
-  /// Runs the test in simulations, once with each seed, and stops at the first seed with which it fails.
+  /// Runs the test in simulations, once with each seed, and fails if one of them does.
   ///
   /// ```swift
   /// @Test(.simulated(seeds: 100)) func `A client gets its answer, although packets are lost`() async throws {
@@ -85,7 +131,7 @@ extension Trait where Self == SimulatedTrait {
   /// ```
   ///
   /// `Simulation.current` is the simulation in which the test runs. An issue names its seed; with `ACTORSOCKETS_SEED` in the environment only
-  /// that seed runs.
+  /// that seed runs, with `ACTORSOCKETS_SEEDS=0-9999` these.
   ///
   /// A test that waits for something that never comes is cancelled, and fails with a ``SimulationError``. If it still waits after that,
   /// the process ends, because a test function cannot outlive the scope that the testing library has given it.
@@ -97,15 +143,17 @@ extension Trait where Self == SimulatedTrait {
   ///   - timeLimit: The virtual time after which a run fails; a day by default.
   ///   - timeOfDay: The time of day at the beginning of each run; the next midnight (UTC) by default.
   ///   - checksDeterminism: Whether each seed runs a second time, in a copy of the process, and must do the same again. See
-  ///     ``Simulation/explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:_:)``.
+  ///     ``Simulation/explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:processes:_:)``.
+  ///   - processes: How many copies of the process run seeds at the same time, at most one for each processor. With 0, which is the default,
+  ///     the seeds run in this process, up to the first that fails.
   /// - Returns: The trait.
   public static func simulated(
     seeds: Int = 1, from first: UInt64 = 0, order: Simulation.Order = .random, timeLimit: Duration = .seconds(86_400),
-    timeOfDay: UnixTime? = nil, checksDeterminism: Bool = false
+    timeOfDay: UnixTime? = nil, checksDeterminism: Bool = false, processes: Int = 0
   ) -> Self {
     let count = min(UInt64(max(1, seeds)), .max - first)
-    return SimulatedTrait(
-      seeds: first..<first + count, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay,
-      checksDeterminism: checksDeterminism)
+    let settings = Simulation.Settings(
+      order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, checksDeterminism: checksDeterminism)
+    return SimulatedTrait(seeds: first..<first + count, settings: settings, processes: processes)
   }
 }

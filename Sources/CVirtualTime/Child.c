@@ -7,17 +7,20 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/// Closes the sockets, pipes and epolls of the parent, whose peers would otherwise wait for the child. `kept` stays open. Standard output
-/// and standard error lead nowhere
-static void close_inherited(int kept) {
+/// Closes the sockets, pipes and epolls of the parent, whose peers would otherwise wait for the child. `kept` stays open, and `errors`
+/// becomes standard error. Standard output leads nowhere
+static void close_inherited(int kept, int errors) {
+  dup2(errors, STDERR_FILENO);
   DIR *descriptors = opendir("/proc/self/fd");
   if (!descriptors) return;
   for (struct dirent *entry; (entry = readdir(descriptors));) {
@@ -33,7 +36,6 @@ static void close_inherited(int kept) {
   int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere < 0) return;
   dup2(nowhere, STDOUT_FILENO);
-  dup2(nowhere, STDERR_FILENO);
 }
 
 /// Lets the blocks that the child allocates have another order in memory than those of the parent
@@ -51,9 +53,10 @@ static void shuffle_heap(void) {
   }
 }
 
-/// The child ends with its parent, by the signals that end programs, and after these seconds
+/// The child ends with its parent, by the signals that end programs, and after these seconds. A trap ends it without the backtrace that
+/// Swift's runtime would print
 static void limit_life(unsigned seconds) {
-  static const int ends[] = {SIGALRM, SIGINT, SIGTERM, SIGHUP};
+  static const int ends[] = {SIGALRM, SIGINT, SIGTERM, SIGHUP, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
   sigset_t signals;
   sigemptyset(&signals);
   for (unsigned index = 0; index < sizeof ends / sizeof *ends; index += 1) {
@@ -77,13 +80,17 @@ static bool write_all(int descriptor, const char *bytes, size_t count) {
 }
 
 void cvirtualtime_answer(const cvirtualtime_child *child, const char *bytes, size_t count) {
-  _exit(write_all(child->descriptor, bytes, count) ? 0 : 1);
+  if (!write_all(child->descriptor, bytes, count)) _exit(1);
 }
 
+void cvirtualtime_limit(unsigned seconds) { alarm(seconds); }
+
+void cvirtualtime_exit(void) { _exit(0); }
+
 int cvirtualtime_fork(cvirtualtime_child *child, unsigned seconds) {
-  int ends[2];
+  int ends[2], errors[2];
   if (pipe2(ends, O_CLOEXEC)) return -errno;
-  pid_t process = fork();
+  pid_t process = pipe2(errors, O_CLOEXEC) ? -1 : fork();
   if (process < 0) {
     int error = errno;
     close(ends[0]);
@@ -92,36 +99,48 @@ int cvirtualtime_fork(cvirtualtime_child *child, unsigned seconds) {
   }
   child->process = process;
   child->descriptor = ends[process == 0];
+  child->errors = errors[process == 0];
   close(ends[process != 0]);
+  close(errors[process != 0]);
   if (process > 0) return 1;
   limit_life(seconds);
-  close_inherited(child->descriptor);
+  close_inherited(child->descriptor, child->errors);
   shuffle_heap();
   return 0;
 }
 
-char *cvirtualtime_read_answer(cvirtualtime_child *child, size_t *count) {
-  size_t room = 4096;
-  char *bytes = malloc(room);
-  *count = 0;
-  while (bytes) {
-    ssize_t received = read(child->descriptor, bytes + *count, room - *count);
-    if (received < 0 && errno == EINTR) continue;
-    if (received <= 0) break;
-    *count += (size_t)received;
-    if (*count == room) {
-      room *= 2;
-      char *more = realloc(bytes, room);
-      if (!more) free(bytes);
-      bytes = more;
-    }
-  }
-  close(child->descriptor);
-  if (!bytes) abort();
-  return bytes;
+enum { PART = 4096 };
+
+/// Adds what can be read. Returns false at the end
+static bool read_part(int descriptor, cvirtualtime_bytes *bytes) {
+  char *more = realloc(bytes->bytes, bytes->count + PART);
+  if (!more) abort();
+  bytes->bytes = more;
+  ssize_t received = read(descriptor, more + bytes->count, PART);
+  if (received > 0) bytes->count += (size_t)received;
+  return received > 0 || (received < 0 && errno == EINTR);
 }
 
-void cvirtualtime_free_answer(char *answer) { free(answer); }
+void cvirtualtime_read_answer(
+    cvirtualtime_child *child, cvirtualtime_bytes *answer, cvirtualtime_bytes *errors, size_t most_errors) {
+  struct pollfd polls[] = {{child->descriptor, POLLIN, 0}, {child->errors, POLLIN, 0}};
+  cvirtualtime_bytes *parts[] = {answer, errors};
+  *answer = *errors = (cvirtualtime_bytes){NULL, 0};
+  // A negative descriptor is ignored
+  while (polls[0].fd >= 0 || polls[1].fd >= 0) {
+    if (poll(polls, 2, -1) < 0 && errno != EINTR) abort();
+    for (int index = 0; index < 2; index += 1) {
+      if (polls[index].fd < 0 || !polls[index].revents || read_part(polls[index].fd, parts[index])) continue;
+      close(polls[index].fd);
+      polls[index].fd = -1;
+    }
+    if (errors->count <= most_errors) continue;
+    memmove(errors->bytes, errors->bytes + errors->count - most_errors, most_errors);
+    errors->count = most_errors;
+  }
+}
+
+void cvirtualtime_free_bytes(cvirtualtime_bytes bytes) { free(bytes.bytes); }
 
 void cvirtualtime_kill(const cvirtualtime_child *child) { kill(child->process, SIGKILL); }
 

@@ -1,4 +1,7 @@
-// Stops tasks of hosts that have crashed or are paused, wherever they are about to run.
+// Watches the tasks of a simulation, and stops those of hosts that have crashed or are paused, wherever they are about to run.
+//
+// A task belongs to the host whose code makes it, and no executor sees a task that begins in an actor. So this file replaces the function
+// that makes tasks. A task has ended if it ran and was not suspended when the job that ran it returns.
 //
 // A default actor runs the calls that wait for it one after the other, and no executor sees them. But before Swift's runtime runs a task, it
 // calls a function that libswiftCore has for other libraries, which this file replaces. If the task must not run, it gets another function
@@ -8,6 +11,9 @@
 // 1. Before each run of a task's job, the runtime calls swift_task_enterThreadLocalContext by its name. The task is then the current one.
 // 2. After that call, it reads the function and the context with which the task continues, at the places that `task` has here.
 // 3. A continuation is what `continuation_context` has here. To await one suspends the current task.
+// 4. When a task is suspended, the runtime calls swift_task_exitThreadLocalContext by its name before another job runs on the thread. The
+//    task is then still the current one. It does not call it when a task ends.
+// 5. Programs make their tasks with swift_task_create, apart from the children of `async let`, which an executor sees first.
 
 // For RTLD_NEXT
 #define _GNU_SOURCE
@@ -65,6 +71,7 @@ __attribute__((swiftcall)) void swift_continuation_resume(task *task);
 ASYNC void swift_continuation_await(continuation_context *context);
 
 // Defined by ActorSocketsTesting in VirtualExecutors.swift
+void actorsockets_creates(uint64_t task);
 bool actorsockets_is_stopped(uint64_t task);
 void actorsockets_parks(void *task);
 
@@ -91,22 +98,91 @@ static ASYNC void park(ASYNC_CONTEXT void *context) {
 
 void cvirtualtime_unpark(void *task) { swift_continuation_resume(task); }
 
-typedef __attribute__((swiftcall)) void enter_function(char *state);
+// MARK: Which tasks run
+
+/// The tasks that have run on this thread since `cvirtualtime_take_ended` and are not suspended
+static _Thread_local struct {
+  uint64_t *numbers;
+  size_t count, room;
+} awake;
+
+static void wakes(uint64_t number) {
+  if (awake.count == awake.room) {
+    awake.room = awake.room ? 2 * awake.room : 64;
+    awake.numbers = realloc(awake.numbers, awake.room * sizeof *awake.numbers);
+    if (!awake.numbers) abort();
+  }
+  awake.numbers[awake.count++] = number;
+}
+
+static void falls_asleep(uint64_t number) {
+  for (size_t index = awake.count; index > 0; index -= 1) {
+    if (awake.numbers[index - 1] != number) continue;
+    awake.numbers[index - 1] = awake.numbers[--awake.count];
+    return;
+  }
+}
+
+const uint64_t *cvirtualtime_take_ended(size_t *count) {
+  *count = awake.count;
+  awake.count = 0;
+  return awake.numbers;
+}
+
+// MARK: Functions of the runtime
+
+typedef __attribute__((swiftcall)) void context_function(char *state);
+
+static context_function *next_function(_Atomic(context_function *) *function, const char *name) {
+  context_function *next = __c11_atomic_load(function, __ATOMIC_RELAXED);
+  if (!next) {
+    next = (context_function *)dlsym(RTLD_NEXT, name);
+    __c11_atomic_store(function, next, __ATOMIC_RELAXED);
+  }
+  return next;
+}
 
 __attribute__((weak, swiftcall)) void swift_task_enterThreadLocalContext(char *state) {
-  static _Atomic(enter_function *) function;
-  enter_function *next = __c11_atomic_load(&function, __ATOMIC_RELAXED);
-  if (!next) {
-    next = (enter_function *)dlsym(RTLD_NEXT, "swift_task_enterThreadLocalContext");
-    if (!next) return;
-    __c11_atomic_store(&function, next, __ATOMIC_RELAXED);
-  }
-  next(state);
-  if (!cvirtualtime_stops_tasks()) return;
+  static _Atomic(context_function *) function;
+  context_function *next = next_function(&function, "swift_task_enterThreadLocalContext");
+  if (next) next(state);
+  if (!cvirtualtime_owner()) return;
   task *current = swift_task_getCurrent();
-  if (!current || !actorsockets_is_stopped(cvirtualtime_task_number(current))) return;
+  if (!current) return;
+  uint64_t number = cvirtualtime_task_number(current);
+  wakes(number);
+  if (!cvirtualtime_stops_tasks() || !actorsockets_is_stopped(number)) return;
   parked_resume = current->resume;
   current->resume = park;
+}
+
+__attribute__((weak, swiftcall)) void swift_task_exitThreadLocalContext(char *state) {
+  static _Atomic(context_function *) function;
+  context_function *next = next_function(&function, "swift_task_exitThreadLocalContext");
+  if (next) next(state);
+  if (cvirtualtime_owner()) falls_asleep(cvirtualtime_current_task_number());
+}
+
+typedef struct created_task {
+  task *task;
+  void *context;
+} created_task;
+
+typedef __attribute__((swiftcall)) created_task create_function(
+    size_t flags, void *options, const void *type, void *entry, void *context);
+
+__attribute__((weak, swiftcall)) created_task swift_task_create(
+    size_t flags, void *options, const void *type, void *entry, void *context) {
+  static _Atomic(create_function *) function;
+  create_function *next = __c11_atomic_load(&function, __ATOMIC_RELAXED);
+  if (!next) {
+    next = (create_function *)dlsym(RTLD_NEXT, "swift_task_create");
+    if (!next) abort();
+    __c11_atomic_store(&function, next, __ATOMIC_RELAXED);
+  }
+  created_task created = next(flags, options, type, entry, context);
+  if (cvirtualtime_owner()) actorsockets_creates(cvirtualtime_task_number(created.task));
+  return created;
 }
 
 #pragma clang attribute pop

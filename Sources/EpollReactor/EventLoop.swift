@@ -36,7 +36,7 @@ package final class EventLoop: @unchecked Sendable {
 
   var deadlines = DeadlineQueue<Deadline>()
   var waitingSockets = WaitingSockets()
-  private var batch = JobBatch()
+  var batch = JobBatch()
   // No code of the program runs while one of the properties with this attribute changes, which debug builds and ACTORSOCKETS_PLAIN check.
   // In other builds the checks would be 550 instructions of an echo.
   #if !DEBUG && !ACTORSOCKETS_PLAIN

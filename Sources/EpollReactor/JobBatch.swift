@@ -29,6 +29,13 @@ struct JobBatch {
     items.removeAll(keepingCapacity: items.capacity <= Self.keptCapacity)
   }
 
+  mutating func take(_ isWanted: (JobQueue.Item) -> Bool) -> [JobQueue.Item] {
+    let left = items[next...]
+    clear()
+    items = left.filter { !isWanted($0) }
+    return left.filter(isWanted)
+  }
+
   mutating func takeNext() -> JobQueue.Item {
     var item = JobQueue.Item.call({}, of: nil)
     swap(&item, &items[next])

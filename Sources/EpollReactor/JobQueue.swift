@@ -99,6 +99,16 @@ package final class JobQueue: @unchecked Sendable {
     lock.unlock()
   }
 
+  /// Takes what is wanted, in its order, and sleeps: the next push wakes.
+  func takeAndSleep(_ isWanted: (Item) -> Bool) -> [Item] {
+    lock.lock()
+    defer { lock.unlock() }
+    let wanted = items.filter(isWanted)
+    items.removeAll(where: isWanted)
+    sleep = .sound
+    return wanted
+  }
+
   enum Rest { case work, sleep, end }
 
   /// If the reactor may sleep, records under the same lock whether it sleeps or only naps.

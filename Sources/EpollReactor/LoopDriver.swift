@@ -88,6 +88,14 @@ extension EventLoop {
     }
   }
 
+  /// For the driver, if it runs no further iteration for now: takes the jobs of the given kind out, in their order. When another job comes,
+  /// the loop wakes its driver.
+  package func stop(without isWanted: (UnownedJob) -> Bool) -> [UnownedJob] {
+    let isWantedItem = { (item: JobQueue.Item) in if case .task(let job, _) = item { isWanted(job) } else { false } }
+    let wanted = batch.take(isWantedItem) + jobs.takeAndSleep(isWantedItem)
+    return wanted.compactMap { if case .task(let job, _) = $0 { job } else { nil } }
+  }
+
   package var nextDeadline: Int64? { deadlines.earliest }
 
   /// A line for each handler with operations.

@@ -10,9 +10,9 @@ package let patience = max(
 /// How many rounds races and random inputs have, if that is set: `ACTORSOCKETS_ROUNDS`.
 package let wantedRounds = ProcessInfo.processInfo.environment["ACTORSOCKETS_ROUNDS"].flatMap { Int($0) }
 
-private let wantedSeeds = ProcessInfo.processInfo.environment["ACTORSOCKETS_SEEDS"].flatMap { Int($0) }
+private let wantedSeeds = ProcessInfo.processInfo.environment["ACTORSOCKETS_SEED_COUNT"].flatMap { Int($0) }
 
-/// How many seeds a test with simulations, or with a simulated kernel, tries: `ACTORSOCKETS_SEEDS`, but at most `most`.
+/// How many seeds a test with simulations, or with a simulated kernel, tries: `ACTORSOCKETS_SEED_COUNT`, but at most `most`.
 package func seeds(_ usual: Int, atMost most: Int = 100_000) -> UInt64 {
   UInt64(min(wantedSeeds ?? usual, most))
 }

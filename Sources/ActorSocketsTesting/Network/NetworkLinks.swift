@@ -13,7 +13,8 @@ struct NetworkLinks {
     var own: NetworkLink?
     /// Whether the way is cut, whichever link it has.
     var isCut = false
-    var disturbance = LinkDisturbance()
+    /// The faults of chaos that have not ended, each with its number.
+    var disturbances: [(number: Int, disturbance: LinkDisturbance)] = []
     var state = LinkState()
     var counters = NetworkCounters()
 
@@ -29,6 +30,7 @@ struct NetworkLinks {
   /// The link of all pairs of hosts that have no link of their own.
   var defaultLink = NetworkLink()
   private var links: [Way: Link] = [:]
+  private var disturbances = 0
   /// The lower number of the two hosts is `from`.
   private var middleboxes: [Way: MiddleboxState] = [:]
 
@@ -66,13 +68,23 @@ struct NetworkLinks {
     return link
   }
 
-  mutating func disturb(from: Int, to: Int, _ change: (inout LinkDisturbance) -> Void) {
-    change(&links[Way(from: from, to: to), default: Link()].disturbance)
+  /// Adds a fault of chaos to these ways. Returns its number.
+  mutating func disturb(_ ways: [(from: Int, to: Int)], by disturbance: LinkDisturbance) -> Int {
+    disturbances += 1
+    for (from, to) in ways {
+      links[Way(from: from, to: to), default: Link()].disturbances.append((disturbances, disturbance))
+    }
+    return disturbances
+  }
+
+  mutating func endDisturbance(_ number: Int, of ways: [(from: Int, to: Int)]) {
+    for (from, to) in ways { links[Way(from: from, to: to)]?.disturbances.removeAll { $0.number == number } }
   }
 
   /// The link as packets find it: chaos can have changed it.
   func disturbedLink(from: Int, to: Int) -> NetworkLink {
-    links[Way(from: from, to: to)].map { $0.disturbance.applied(to: setting(of: $0)) } ?? defaultLink
+    guard let known = links[Way(from: from, to: to)] else { return defaultLink }
+    return known.disturbances.reduce(setting(of: known)) { $1.disturbance.applied(to: $0) }
   }
 
   /// The smaller MTU of the two directions.

@@ -36,6 +36,12 @@ public struct Chaos: Hashable, Sendable {
   public var latency: Duration
   /// The fraction of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
   public var fraction: Double
+  /// How many faults of a kind there can be at one time, from 1 on; 1 for kinds that are not in it. With `[.crash: 2]`, two hosts can be
+  /// down, and they can crash at the same moment.
+  public var mostAtOnce: [Fault: Int]
+  /// How likely a fault begins where the program calls ``Simulation/point(_:)``, 0 to 1. Each seed chooses half of the names, and nothing
+  /// happens at the others. The fault is a crash or a pause of the host, or a partition between it and all others, by their weights.
+  public var pointChance: Double
 
   /// Creates chaos. By default it has all faults except crashes, which only a program that stores its state survives.
   ///
@@ -45,16 +51,21 @@ public struct Chaos: Hashable, Sendable {
   ///   - weights: How likely each fault is.
   ///   - latency: The longest time that a packet takes while a link has the fault `.latency`.
   ///   - fraction: The fraction of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
+  ///   - mostAtOnce: How many faults of a kind there can be at one time, from 1 on.
+  ///   - pointChance: How likely a fault begins at a point of the program, 0 to 1.
   public init(
     interval: ClosedRange<Duration> = .milliseconds(50)...(.seconds(1)),
     duration: ClosedRange<Duration> = .milliseconds(10)...(.seconds(2)),
-    weights: [Fault: Double] = Chaos.withoutCrashes, latency: Duration = .milliseconds(500), fraction: Double = 0.3
+    weights: [Fault: Double] = Chaos.withoutCrashes, latency: Duration = .milliseconds(500), fraction: Double = 0.3,
+    mostAtOnce: [Fault: Int] = [:], pointChance: Double = 0.2
   ) {
     self.interval = interval
     self.duration = duration
     self.weights = weights
     self.latency = latency
     self.fraction = fraction
+    self.mostAtOnce = mostAtOnce
+    self.pointChance = pointChance
   }
 
   /// All faults but crashes, each equally likely.

@@ -6,7 +6,7 @@ final class OutsideRequests: Sendable {
   /// `nil` after the end of the simulation.
   private let work = Locked<[VirtualThread.Kind]?>([])
   private let hasWork = Atomic<Bool>(false)
-  /// The runtime's numbers of the simulation's tasks. Another thread that resumes one of them sends it back to the simulation.
+  /// The runtime's numbers of the simulation's tasks that have not ended. Another thread that resumes one of them sends it back to the simulation.
   private let tasks = Locked<Set<UInt64>>([])
   private let cancellation = Atomic<Bool>(false)
   private let helpers = Locked<Set<Helper>>([])
@@ -48,6 +48,8 @@ final class OutsideRequests: Sendable {
   func addHost(_ name: String) { names.withLock { $0.append(name) } }
 
   func begins(_ task: UInt64) { tasks.withLock { _ = $0.insert(task) } }
+
+  func ended(_ ended: [UInt64]) { tasks.withLock { $0.subtract(ended) } }
 
   func takeWork() -> [VirtualThread.Kind] {
     if !hasWork.exchange(false, ordering: .acquiring) { return [] }

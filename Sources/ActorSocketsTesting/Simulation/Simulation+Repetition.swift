@@ -19,23 +19,20 @@ extension Simulation {
     let isCopy = Locked(false)
     let program = try other.prepare { if isCopy.withLock({ $0 }) { try await body(other) } }
     let answer = await ChildProcess.run(seconds: UInt32(clamping: 60 + 10 * seconds)) {
-      program.run(isWatched: false)
-    } other: {
+      program.run(watchdog: nil)
+    } other: { answer in
       isCopy.withLock { $0 = true }
-      program.run(isWatched: false)
+      program.run(watchdog: nil)
       let difference = self.difference(from: other)
       do {
         try program.outcome()
-        return difference ?? ""
+        answer(difference ?? "")
       } catch {
-        return "the second run fails: \(error)\n  \(difference ?? "its trace is the same")"
+        answer("the second run fails: \(error)\n  \(difference ?? "its trace is the same")")
       }
     }
-    switch answer {
-    case .text(""): return
-    case .text(let difference): throw notDeterministic(difference)
-    case .failed(let sentence): throw notDeterministic("the second run \(sentence)")
-    }
+    if let failure = answer.failure { throw notDeterministic("the second run \(failure)") }
+    if !answer.text.isEmpty { throw notDeterministic(answer.text) }
   }
 
   private func notDeterministic(_ reason: String) -> SimulationError {

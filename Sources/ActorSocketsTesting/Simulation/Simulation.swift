@@ -38,7 +38,7 @@ public import SocketSystem
 /// - the order of addresses in memory, such as a `Set` of `ObjectIdentifier`
 /// - `UUID()` in a program that contains Foundation (`--static-swift-stdlib`)
 ///
-/// ``explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:_:)`` can check it.
+/// ``explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:processes:_:)`` can check it.
 ///
 /// A simulation does not wait for other threads: if all of its tasks wait for them, it fails with `.deadlock`. ``ManualTime`` has a
 /// thread of its own. A program must not block its thread, because nothing else could run. If the thread sleeps, the simulation fails with
@@ -64,6 +64,8 @@ public final class Simulation: Sendable {
   public let seed: UInt64
   private let thread: VirtualThread
   private let hasRun = Locked(false)
+  /// Those whose chaos is under way.
+  let chaosMakers = Locked<[ChaosMaker]>([])
 
   /// The clock of the simulation.
   public var clock: SimulationClock { SimulationClock(thread: thread) }
@@ -223,9 +225,9 @@ final class SimulatedProgram<Result: Sendable>: Sendable {
     }
   }
 
-  func run(isWatched: Bool = true) {
+  func run(watchdog: Watchdog? = .shared) {
     let stop = thread.run(
-      until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel, isWatched: isWatched)
+      until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel, watchdog: watchdog)
     if let error = thread.failure { return failure.withLock { $0 = error } }
     guard let stop else { return }
     let reason =

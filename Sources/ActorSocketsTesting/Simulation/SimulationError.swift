@@ -12,15 +12,20 @@ public struct SimulationError: Error, CustomStringConvertible {
     case timeLimit
     /// The host of the program has crashed, or was down.
     case crashed
-    /// Another run with the same seed differed: ``Simulation/explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:_:)``.
+    /// Another run with the same seed differed: ``Simulation/explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:processes:_:)``.
     case notDeterministic
     /// The programs have left something: ``Simulation/assertQuiet(within:)``.
     case leftovers
+    /// A core of hosts that works has made no progress in time: ``Simulation/requireProgress(of:within:_:)``.
+    case noProgress
+    /// The program has ended its process, by a trap for example, or has blocked it. Only explorations in several processes report that.
+    case processEnded
     /// The simulation has run before. Create a new one.
     case alreadyRan
     /// The simulation was started by a simulated program.
     case nested
-    /// Simulations cannot run in this process, the program lets its thread sleep, or `ACTORSOCKETS_SEED` is not a number.
+    /// Simulations cannot run in this process, the program lets its thread sleep, or `ACTORSOCKETS_SEED` or
+    /// `ACTORSOCKETS_SEEDS` is wrong.
     case unsupported
   }
 
@@ -45,21 +50,5 @@ public struct SimulationError: Error, CustomStringConvertible {
   public var description: String {
     if waiting.isEmpty { return reason }
     return reason + (code == .leftovers ? ":" : "; these wait:") + waiting.map { "\n  \($0)" }.joined()
-  }
-}
-
-/// A simulated program failed with one of the seeds that `Simulation.explore` tried.
-public struct SimulationFailure: Error, CustomStringConvertible {
-  /// The seed. `ACTORSOCKETS_SEED` in the environment makes `explore` run only this one.
-  public let seed: UInt64
-  /// The error of the body, or a ``SimulationError``.
-  public let error: any Error
-  /// The last lines of the trace.
-  public let trace: [String]
-
-  /// The seed, the error and the last 20 lines of the trace.
-  public var description: String {
-    "seed \(seed) fails: \(error)\nThe end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())\n"
-      + "Set ACTORSOCKETS_SEED=\(seed) to run only this seed."
   }
 }

@@ -80,6 +80,14 @@ internal import CVirtualTime
     unsafe cvirtualtime_task_number(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
   }
 
+  /// The tasks that have ended on this thread since the last call. Called while no task runs there.
+  static func takeEnded() -> [UInt64] {
+    var count = 0
+    // SAFETY: the numbers are valid until the next task runs.
+    let numbers = unsafe cvirtualtime_take_ended(&count)
+    return count == 0 ? [] : unsafe Array(UnsafeBufferPointer(start: numbers, count: count))
+  }
+
   static var currentTask: UInt64? {
     let number = cvirtualtime_current_task_number()
     return number == 0 ? nil : number

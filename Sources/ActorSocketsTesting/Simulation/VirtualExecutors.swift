@@ -17,6 +17,10 @@ internal import ActorSockets
 internal import CVirtualTime
 internal import EpollReactor
 
+/// Called by CVirtualTime on the thread of a simulation, when code there has made a task.
+@_cdecl("actorsockets_creates")
+func creates(_ task: UInt64) { VirtualThread.current?.creates(task) }
+
 /// Called by CVirtualTime on the thread of a simulation, before the task with this number runs.
 @_cdecl("actorsockets_is_stopped")
 func isStopped(_ task: UInt64) -> Bool { VirtualThread.current?.isStopped(task) ?? false }
@@ -120,6 +124,9 @@ func parks(_ task: UnsafeMutableRawPointer) {
       ExecutorJob(job).kind == .task ? VirtualClock.taskNumber(of: job) : nil
     }
 
+    /// Whether a default actor runs the calls that wait for it.
+    static func isOfActor(_ job: UnownedJob) -> Bool { taskNumber(of: job) == nil }
+
     static func runTask(_ job: UnownedJob) {
       // SAFETY: the runtime handed the job to `enqueue` once, and it is run once, here.
       unsafe job.runSynchronously(on: Switches.defaultExecutor.asUnownedTaskExecutor())
@@ -146,5 +153,6 @@ func parks(_ task: UnsafeMutableRawPointer) {
     static func runMain(_ job: UnownedJob) {}
     static func unpark(_ task: UnownedJob) {}
     static func taskNumber(of job: UnownedJob) -> UInt64? { nil }
+    static func isOfActor(_ job: UnownedJob) -> Bool { false }
   }
 #endif

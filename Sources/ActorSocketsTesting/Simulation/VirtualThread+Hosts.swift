@@ -90,7 +90,19 @@ extension VirtualThread {
     let (held, parked) = (hosts[host].held, hosts[host].parked)
     (hosts[host].held, hosts[host].parked) = ([], [])
     for work in held { schedule.add(work) }
+    for driver in drivers where driver.owner.host == host && isAlive(driver.owner) { scheduleReactor(driver) }
     for task in parked { VirtualExecutors.unpark(task) }
+  }
+
+  /// The work belongs to a host that has crashed or is paused.
+  func stop(_ work: Work) {
+    if case .reactor(let driver) = work.kind {
+      letActorsRun(on: driver)
+    } else if isAlive(work.owner) {
+      hosts[work.owner.host].held.append(work)
+    } else {
+      abandon(work)
+    }
   }
 
   /// Whether the task must not run now. The runtime asks before each run, also within a default actor.

@@ -33,6 +33,12 @@ extension VirtualThread {
     }
   }
 
+  /// The reactor has stopped with its host. Default actors, which may have calls of other hosts, run elsewhere.
+  func letActorsRun(on driver: VirtualDriver) {
+    driver.isScheduled = false
+    for job in driver.loop?.stop(without: VirtualExecutors.isOfActor) ?? [] { _ = add(.task(job)) }
+  }
+
   func scheduleReactor(_ driver: VirtualDriver) {
     if driver.isScheduled { return }
     driver.isScheduled = true

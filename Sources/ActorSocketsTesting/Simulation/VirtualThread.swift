@@ -118,13 +118,29 @@ internal import Synchronization
   func owner(of kind: Kind) -> HostLife? {
     guard let number = kind.task else { return currentOwner }
     remains.wakes(number)
-    if let owner = owners.owner(of: number) { return owner }
-    guard let owner = owners.add(number) else { return nil }
-    outside.begins(number)
+    return owner(of: number)
+  }
+
+  /// Code on this thread has made a task.
+  func creates(_ task: UInt64) { _ = owner(of: task) }
+
+  private func owner(of task: UInt64) -> HostLife? {
+    if let owner = owners.owner(of: task) { return owner }
+    guard let owner = owners.add(task) else { return nil }
+    outside.begins(task)
     return owner
   }
 
+  private func forgetEnded() {
+    let ended = VirtualClock.takeEnded()
+    if ended.isEmpty { return }
+    for task in ended { owners.ended(task) }
+    outside.ended(ended)
+  }
+
   var currentOwner: HostLife { owners.current }
+  /// How many tasks of the simulation have not ended.
+  var livingTasks: Int { owners.living }
   var runsMainActor: Bool { owners.runsMainActor }
 
   func onBehalf<Result>(of host: Int, _ body: () throws -> Result) rethrows -> Result {
@@ -176,15 +192,14 @@ internal import Synchronization
   var failure: (any Error)? { ending.failure }
 
   /// Returns `nil` if the program has ended; otherwise why and when (in nanoseconds) the simulation ended before it, and what waited then.
-  func run(until isDone: () -> Bool, cancelProgram: () -> Void, isWatched: Bool) -> (
+  func run(until isDone: () -> Bool, cancelProgram: () -> Void, watchdog: Watchdog?) -> (
     code: SimulationError.Code, time: Int64, waiting: [String]
   )? {
     Self.running.withLock { $0 = self }
     Self.isRunning.store(true, ordering: .releasing)
-    // A copy of the process has no thread that watches.
-    if isWatched { Watchdog.shared.begins(self) }
+    watchdog?.begins(self)
     defer {
-      if isWatched { Watchdog.shared.ends() }
+      watchdog?.ends()
       Self.isRunning.store(false, ordering: .releasing)
       Self.running.withLock { $0 = nil }
     }
@@ -245,12 +260,9 @@ internal import Synchronization
       clock.nanoseconds = schedule.now
       network.now = schedule.now
     }
-    if work.kind.belongsToHost {
-      if !isAlive(work.owner) { return abandon(work) }
-      if hosts[work.owner.host].state == .paused { return hosts[work.owner.host].held.append(work) }
-    }
+    if work.kind.belongsToHost, !isAlive(work.owner) || hosts[work.owner.host].state == .paused { return stop(work) }
     owners.running = work.owner
-    Watchdog.shared.jobBegins(on: work.owner.host)
+    Watchdog.jobBegins(on: work.owner.host)
     if let event = event(for: work.kind) { record(event, on: work.owner.host) }
     switch work.kind {
     case .task(let job), .timer(let job): VirtualExecutors.runTask(job)
@@ -267,6 +279,7 @@ internal import Synchronization
       networkWork = .notScheduled
       network.advance()
     }
+    forgetEnded()
   }
 
   private func event(for kind: Kind) -> SimulationTrace.Event? {

@@ -1,7 +1,8 @@
 /// Whose code runs on the thread of a simulation, and to which hosts its tasks belong.
 struct WorkOwners {
-  /// By the runtime's numbers of the tasks. `order` counts the tasks as they appear.
+  /// Those that have not ended, by the runtime's numbers. `order` counts the tasks as they appear.
   private var tasks: [UInt64: (order: Int, owner: HostLife)] = [:]
+  private var count = 0
   /// The program's task. The runtime's numbers grow, so smaller ones belong to tasks that existed before.
   private var firstTask: UInt64?
   /// That of the work that runs.
@@ -13,6 +14,7 @@ struct WorkOwners {
 
   var current: HostLife { override ?? VirtualClock.currentTask.flatMap { owner(of: $0) } ?? running }
 
+  var living: Int { tasks.count }
   func owner(of task: UInt64) -> HostLife? { tasks[task]?.owner }
   func order(of task: UInt64) -> Int? { tasks[task]?.order }
 
@@ -22,7 +24,10 @@ struct WorkOwners {
     firstTask = first
     if task < first { return nil }
     let owner = current
-    tasks[task] = (tasks.count + 1, owner)
+    count += 1
+    tasks[task] = (count, owner)
     return owner
   }
+
+  mutating func ended(_ task: UInt64) { tasks[task] = nil }
 }

@@ -49,6 +49,8 @@ void cvirtualtime_stop_tasks(cvirtualtime_clock *_Nonnull clock);
 bool cvirtualtime_stops_tasks(void);
 /// Lets a task continue that was suspended because it was stopped
 void cvirtualtime_unpark(void *_Nonnull task);
+/// The tasks that have ended on the calling thread since the last call, if no task runs there. They are valid until the next task runs
+const uint64_t *_Nullable cvirtualtime_take_ended(size_t *_Nonnull count);
 /// The real time of day on any thread: nanoseconds since 1970
 int64_t cvirtualtime_real_time_of_day(void);
 
@@ -71,21 +73,35 @@ void cvirtualtime_wait(int64_t seconds);
 /// Prints why the process ends, and ends it by a SIGTRAP for the thread of this clock. Any thread
 _Noreturn void cvirtualtime_abort(const cvirtualtime_clock *_Nonnull clock, const char *_Nonnull reason);
 
-/// Another process that runs a simulation
+/// Another process that runs simulations
 typedef struct cvirtualtime_child {
   pid_t process;
   int descriptor;
+  /// Its standard error
+  int errors;
 } cvirtualtime_child;
 
 /// Makes a process that is a copy of this one and continues on the calling thread only: fork(2). It has no sockets and pipes, its standard
-/// output and error lead nowhere, and its heap has holes, so that new objects have another order in memory. It ends with the parent, by the
+/// output leads nowhere, and its heap has holes, so that new objects have another order in memory. It ends with the calling thread, by the
 /// signals that end programs, and after these seconds. Returns 0 in the child, 1 in the parent, and a negative error number
 int cvirtualtime_fork(cvirtualtime_child *_Nonnull child, unsigned seconds);
-/// Called in the child: gives the parent these bytes, and ends the process
-_Noreturn void cvirtualtime_answer(const cvirtualtime_child *_Nonnull child, const char *_Nonnull bytes, size_t count);
-/// Called in the parent: waits until the child has answered or ended. The caller frees the answer
-char *_Nonnull cvirtualtime_read_answer(cvirtualtime_child *_Nonnull child, size_t *_Nonnull count);
-void cvirtualtime_free_answer(char *_Nonnull answer);
+/// Called in the child: gives the parent these bytes. It ends the process if that is not possible
+void cvirtualtime_answer(const cvirtualtime_child *_Nonnull child, const char *_Nonnull bytes, size_t count);
+/// Called in the child: ends the process after these seconds from now on; 0 means never
+void cvirtualtime_limit(unsigned seconds);
+/// Called in the child
+_Noreturn void cvirtualtime_exit(void);
+
+typedef struct cvirtualtime_bytes {
+  char *_Nullable bytes;
+  size_t count;
+} cvirtualtime_bytes;
+
+/// Called in the parent: waits until the child has ended. `errors` gets the last bytes of its standard error. The caller frees both
+void cvirtualtime_read_answer(
+    cvirtualtime_child *_Nonnull child, cvirtualtime_bytes *_Nonnull answer, cvirtualtime_bytes *_Nonnull errors,
+    size_t most_errors);
+void cvirtualtime_free_bytes(cvirtualtime_bytes bytes);
 /// Called in the parent, before it has waited for the end
 void cvirtualtime_kill(const cvirtualtime_child *_Nonnull child);
 /// Called in the parent: waits for the end. Returns the status of wait(2), or -1 if other code has taken it

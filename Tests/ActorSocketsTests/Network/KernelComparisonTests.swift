@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// The simulated kernel answers as Linux does. `ACTORSOCKETS_SEEDS` sets the number of histories, up to 100,000.
+/// The simulated kernel answers as Linux does. `ACTORSOCKETS_SEED_COUNT` sets the number of histories, up to 100,000.
 @Suite(.needsNamespaces, .tags(.singleThread)) struct KernelComparisonTests {
   enum Sockets: CaseIterable, Sendable { case tcp, udp, unix }
 

@@ -91,41 +91,49 @@ import Testing
     }
   }
 
-  @Test func `Each fault happens, and ends in time`() async throws {
-    var begun: Set<String> = []
+  @Test(arguments: [1, 3])
+  func `Each fault happens, and ends in time, and no kind has more faults at once than allowed`(most: Int) async throws
+  {
+    var begun: [String: Int] = [:]
+    let mostAtOnce = Dictionary(uniqueKeysWithValues: Chaos.Fault.allCases.map { ($0, most) })
+    let chaos = Chaos(weights: Self.everything.weights, mostAtOnce: mostAtOnce)
     try await within("all have run") {
       for seed in 0..<100 as Range<UInt64> {
         let simulation = Simulation(seed: seed)
         try await simulation.run {
-          for name in ["one", "two", "three"] { _ = simulation.host(name) }
-          try await simulation.withChaos(Self.everything) { try await Task.sleep(for: .seconds(20)) }
+          for name in ["one", "two", "three", "four"] { _ = simulation.host(name) }
+          try await simulation.withChaos(chaos) { try await Task.sleep(for: .seconds(20)) }
           Self.checkRepaired(simulation)
         }
-        begun.formUnion(try faults(of: simulation.trace, longest: .seconds(2)))
+        let found = try faults(of: simulation.trace, longest: .seconds(2))
+        begun.merge(found) { max($0, $1) }
       }
     }
-    #expect(begun == Set(Chaos.Fault.allCases.map { "\($0)" }))
+    #expect(begun == Dictionary(uniqueKeysWithValues: Chaos.Fault.allCases.map { ("\($0)", most) }))
   }
 
-  /// The faults of a trace. Checks that each ends after a time at most.
-  private func faults(of trace: [String], longest: Duration) throws -> Set<String> {
-    var (begun, open): (Set<String>, [String: Double]) = ([], [:])
+  /// The most faults of each kind that a trace has at one time. Checks that each ends after a time at most.
+  private func faults(of trace: [String], longest: Duration) throws -> [String: Int] {
+    var most: [String: Int] = [:]
+    var open: [String: [Double]] = [:]
     for line in trace {
       let words = line.split(separator: " ")
       guard let place = words.firstIndex(of: "chaos:") else { continue }
-      let (time, fault) = (try #require(Double(words[0])), String(words[place + 1]))
-      if words[place + 2] == "ends" {
-        let start = try #require(open[fault])
-        open[fault] = nil
+      let (time, fault) = (try #require(Double(words[0])), words[(place + 1)...].joined(separator: " "))
+      if words.last == "ends" {
+        let key = String(fault.dropLast(5))
+        let start = try #require(open[key]?.first)
+        open[key]?.removeFirst()
         #expect(time - start <= longest / .seconds(1) + 1e-6)
       } else {
-        #expect(open[fault] == nil)
-        open[fault] = time
-        begun.insert(fault)
+        open[fault, default: []].append(time)
+        let kind = String(words[place + 1])
+        let count = open.filter { $0.key.hasPrefix(kind) }.reduce(0) { $0 + $1.value.count }
+        most[kind] = max(most[kind] ?? 0, count)
       }
     }
-    #expect(open.isEmpty)
-    return begun
+    #expect(open.allSatisfy(\.value.isEmpty))
+    return most
   }
 
   @Test func `Without a weight a fault does not happen, and only the chosen hosts fail`() async throws {
@@ -144,6 +152,109 @@ import Testing
         #expect(lines.allSatisfy { !$0.contains("three") && !$0.contains("four") && !$0.contains("main") })
       }
     }
+  }
+
+  @Test func `Of two partitions, the end of one leaves the other`() async throws {
+    try await simulated { simulation in
+      let hosts = ["one", "two", "three"].map { simulation.host($0) }
+      let links = { VirtualThread.required.network.links }
+      let ways = [(from: hosts[0].number, to: hosts[1].number)]
+      let numbers = (0..<2).map { _ in
+        VirtualThread.required.network.links.disturb(ways, by: LinkDisturbance(isCut: true))
+      }
+      for number in numbers {
+        #expect(links().disturbedLink(from: ways[0].from, to: ways[0].to).isCut)
+        VirtualThread.required.network.links.endDisturbance(number, of: ways)
+      }
+      #expect(!links().disturbedLink(from: ways[0].from, to: ways[0].to).isCut)
+    }
+  }
+
+  // MARK: Points
+
+  @Test func `At a point a host crashes, stands still or loses its links, and nothing comes after a crash`()
+    async throws
+  {
+    var kinds: [Chaos.Fault: Int] = [:]
+    for fault in [Chaos.Fault.crash, .pause, .partition] {
+      let chaos = Chaos(interval: .seconds(1_000)...(.seconds(1_000)), weights: [fault: 1], pointChance: 0.3)
+      for seed in 0..<60 as Range<UInt64> {
+        let notes = Notes<String>()
+        let simulation = try await simulated(Simulation(seed: seed, order: .random)) { simulation in
+          let host = simulation.host("host")
+          _ = simulation.host("other")
+          host.start {
+            for number in 0..<20 {
+              notes.add("before")
+              await simulation.point("point")
+              notes.add("after")
+              await simulation.point("point \(number)")
+              try await Task.sleep(for: .seconds(5))
+            }
+          }
+          try await simulation.withChaos(chaos, among: [host, simulation.host("other")]) {
+            try await Task.sleep(for: .seconds(200))
+          }
+          Self.checkRepaired(simulation)
+        }
+        let faults = simulation.trace.filter { $0.contains("chaos: \(fault)") && !$0.hasSuffix("ends") }
+        let all = notes.all
+        for (note, next) in zip(all, all.dropFirst()) where note == "before" {
+          #expect(next == "after" || fault == .crash)
+        }
+        kinds[fault, default: 0] += faults.count
+        // Each begins right after the host has come to a point, which the line before tells.
+        for (line, next) in zip(simulation.trace, simulation.trace.dropFirst()) where faults.contains(next) {
+          #expect(line.contains("is at the point"), "seed \(seed): \(line)")
+        }
+      }
+    }
+    #expect(kinds.count == 3 && kinds.values.allSatisfy { $0 > 50 }, "\(kinds)")
+  }
+
+  @Test func `A host that crashes at a point goes no further, wherever the code runs`() async throws {
+    let chaos = Chaos(
+      interval: .seconds(1_000)...(.seconds(1_000)), duration: .seconds(900)...(.seconds(900)), weights: [.crash: 1],
+      pointChance: 1)
+    var stopped = 0
+    for seed in 0..<40 as Range<UInt64> {
+      let (before, after) = (Notes<Int>(), Notes<Int>())
+      try await simulated(Simulation(seed: seed, order: .random)) { simulation in
+        try await simulation.withChaos(chaos) {
+          let actor = Passer()
+          for number in 0..<4 {
+            simulation.host("host \(number)").start {
+              switch number {
+              case 0: await Task { @MainActor in await Self.pass(simulation, number, before, after) }.value
+              case 1: await actor.pass(simulation, number, before, after)
+              case 2: await Task.immediate { await Self.pass(simulation, number, before, after) }.value
+              default:
+                await withTaskExecutorPreference(Reactor.shared) { await Self.pass(simulation, number, before, after) }
+              }
+            }
+            try await Task.sleep(for: .seconds(200))
+          }
+        }
+      }
+      // One crash at a time: the others pass.
+      #expect(before.all == [0, 1, 2, 3] && after.all.count >= 3, "seed \(seed)")
+      stopped += 4 - after.all.count
+    }
+    #expect(stopped > 5)
+  }
+
+  private actor Passer {
+    func pass(_ simulation: Simulation, _ number: Int, _ before: Notes<Int>, _ after: Notes<Int>) async {
+      await ChaosTests.pass(simulation, number, before, after)
+    }
+  }
+
+  private nonisolated(nonsending) static func pass(
+    _ simulation: Simulation, _ number: Int, _ before: Notes<Int>, _ after: Notes<Int>
+  ) async {
+    before.add(number)
+    await simulation.point("point of \(number)")
+    after.add(number)
   }
 
   private struct Failure: Error {}

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// After a crash no code of the host runs, and none while it is paused, also in actors that it shares with other hosts.
-@Suite struct CrashTests {
+@Suite(.tags(.crashes)) struct CrashTests {
   /// A default actor. Each call notes its number before and after it has waited.
   private actor Worker {
     let notes = Notes<String>()

@@ -66,6 +66,24 @@ import Testing
     #expect(issues.count == 1 && issues[0].contains("ACTORSOCKETS_SEED=3"), "\(issues)")
   }
 
+  @Test func `In several processes, expectations and errors count, and the first seed that fails is shown`()
+    async throws
+  {
+    struct Oops: Error {}
+    let issues = try await Self.run(.simulated(seeds: 40, processes: 2)) {
+      let seed = Simulation.current?.seed ?? 0
+      #expect(seed % 10 != 7)
+      if seed >= 35 { throw Oops() }
+      try #require(seed != 20)
+    }
+    #expect(issues.count == 2, "\(issues)")
+    #expect(issues.first?.contains("ACTORSOCKETS_SEED=7") == true, "\(issues)")
+    let lines = issues.last?.split(separator: "\n").map { String($0) } ?? []
+    #expect(lines.first?.utf8.elementsEqual("seed 7 fails: its expectations fail".utf8) == true, "\(lines)")
+    #expect(lines.dropFirst().first?.utf8.elementsEqual("9 of 40 seeds fail:".utf8) == true, "\(lines)")
+    #expect(lines.contains { $0.contains("4 seeds, such as 35, 36, 38: Oops()") }, "\(lines)")
+  }
+
   @Test func `A test that throws stops the run, and names its seed`() async throws {
     struct Oops: Error {}
     let issues = try await Self.run(.simulated(seeds: 10)) {
@@ -107,7 +125,7 @@ import Testing
 
   @Test func `A test that waits after its cancellation ends the process, with the reason`() async throws {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      try await SimulatedTrait(seeds: 0..<1, order: .fifo, timeLimit: .seconds(1)).simulate(0, "a test") {
+      try await SimulatedTrait.simulated(order: .fifo, timeLimit: .seconds(1)).simulate(0, "a test") {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
           Simulation.current?.note("\(continuation)")
         }

@@ -1,0 +1,121 @@
+// Seeds that run in copies of the process, several at a time.
+//
+// The memory of a task that never ends cannot be freed, so that of a simulation with crashes grows. It ends with the copy, which runs few
+// seeds. Invariants:
+// - The tasks of the simulations are made in the copy, by tasks that the caller has made before the copy. So they have the caller's task-local
+//   values, such as the test to which an expectation belongs. In the process itself these tasks do nothing.
+// - `SeedSearch` decides which seeds run, and what their outcomes are.
+
+internal import SocketSystem
+
+extension Simulation {
+  /// The seeds of an exploration that have failed.
+  package struct Failures: Sendable {
+    let first: SeedSearch.Failure
+    let kinds: [SimulationFailure.Kind]
+    let tried: Int
+
+    init?(_ search: SeedSearch) {
+      let failures = search.failures.sorted { $0.seed.place < $1.seed.place }
+      guard let first = failures.first else { return nil }
+      self.first = first
+      kinds = SimulationFailure.Kind.kinds(of: failures.map { ($0.seed.number, $0.text) })
+      tried = search.tried
+    }
+
+    /// Runs the first seed again with `explore`, unless it would end the process, and throws.
+    package func show(_ explore: (UInt64) async throws -> Void) async throws -> Never {
+      let seed = first.seed.number
+      if first.endsProcess {
+        throw failure(SimulationError(.processEnded, first.text))
+      }
+      do {
+        try await explore(seed)
+      } catch let shown as SimulationFailure {
+        throw failure(shown.error, trace: shown.trace)
+      }
+      let reason = "it failed in a copy of the process, but not in the process itself: \(first.text)"
+      throw failure(SimulationError(.notDeterministic, reason))
+    }
+
+    private func failure(_ error: any Error, trace: [String] = []) -> SimulationFailure {
+      SimulationFailure(seed: first.seed.number, error: error, trace: trace, seedsTried: tried, kinds: kinds)
+    }
+  }
+
+  /// Seeds that run in one copy, at most. The memory of that many adds up.
+  private static let mostInCopy = 16
+
+  /// Runs each seed in a copy of the process, in `processes` copies at a time. Returns `nil` if all pass.
+  package static func search(
+    _ seeds: some Sequence<UInt64>, _ settings: Settings, processes: Int,
+    _ body: @escaping @Sendable (Simulation) async throws -> Void
+  ) async throws -> Failures? {
+    let processes = max(1, min(processes, usableProcessors()))
+    let count = max(1, min(mostInCopy, seeds.underestimatedCount / processes))
+    var search = SeedSearch(comparesHashes: settings.checksDeterminism)
+    var iterator = seeds.makeIterator()
+    try await withThrowingTaskGroup(of: (batch: [SeedSearch.Seed], answer: ChildProcess.Answer).self) { group in
+      var running = 0
+      while true {
+        try Task.checkCancellation()
+        while running < processes {
+          let batch = search.batch(of: count) { iterator.next() }
+          if batch.isEmpty { break }
+          running += 1
+          group.addTask { (batch, await run(batch, settings, body)) }
+        }
+        guard let (batch, answer) = try await group.next() else { break }
+        running -= 1
+        search.ran(batch, records: answer.text, failure: answer.failure)
+      }
+    }
+    return Failures(search)
+  }
+
+  private static func run(
+    _ batch: [SeedSearch.Seed], _ settings: Settings, _ body: @escaping @Sendable (Simulation) async throws -> Void
+  ) async -> ChildProcess.Answer {
+    let isCopy = Locked(false)
+    let tasks = HeldTasks()
+    let programs = Locked<[SeededProgram]>([])
+    tasks.add {
+      guard isCopy.withLock({ $0 }) else { return }
+      programs.withLock { $0 = batch.map { SeededProgram(settings.simulation($0.number), body) } }
+    }
+    return await ChildProcess.run(seconds: SeededProgram.mostSeconds) {
+      tasks.run()
+    } other: { answer in
+      isCopy.withLock { $0 = true }
+      tasks.run()
+      let watchdog = Watchdog()
+      for program in programs.withLock({ $0 }) { answer(SeedSearch.text(of: program.run(watchdog))) }
+    }
+  }
+}
+
+/// A simulation that runs in a copy of the process.
+private struct SeededProgram {
+  /// In real time, for a seed. The watchdog ends a job that blocks much earlier, unless a debugger has turned it off.
+  static var mostSeconds: UInt32 { Watchdog.limit > 0 ? 3_600 : 0 }
+
+  private let simulation: Simulation
+  private let program: Result<SimulatedProgram<Void>, any Error>
+
+  init(_ simulation: Simulation, _ body: @escaping @Sendable (Simulation) async throws -> Void) {
+    self.simulation = simulation
+    program = Result { try simulation.prepare { try await body(simulation) } }
+  }
+
+  func run(_ watchdog: Watchdog) -> SeedSearch.Record {
+    ChildProcess.limit(seconds: Self.mostSeconds)
+    do {
+      let program = try program.get()
+      program.run(watchdog: watchdog)
+      try program.outcome()
+      return .passed(hash: simulation.traceHash)
+    } catch {
+      return .failed("\(error)")
+    }
+  }
+}

@@ -1,0 +1,86 @@
+/// A simulated program failed with one of the seeds that `Simulation.explore` tried.
+public struct SimulationFailure: Error, CustomStringConvertible {
+  /// Failures whose texts differ only in numbers.
+  public struct Kind: Sendable {
+    /// The first line of the first of these failures.
+    public let text: String
+    /// The seeds that fail so, in the order in which they were given.
+    public let seeds: [UInt64]
+  }
+
+  /// The seed; of several that fail, the first in the order in which they were given. `ACTORSOCKETS_SEED` in the environment makes
+  /// `explore` run only this one.
+  public let seed: UInt64
+  /// The error of the body, or a ``SimulationError``.
+  public let error: any Error
+  /// The last lines of the trace.
+  public let trace: [String]
+  /// How many seeds ran.
+  public let seedsTried: Int
+  /// The kinds of failures, the most frequent first. In several processes all seeds run, otherwise only those up to the first that fails.
+  public let kinds: [Kind]
+
+  package init(seed: UInt64, error: any Error, trace: [String], seedsTried: Int, kinds: [Kind]? = nil) {
+    self.seed = seed
+    self.error = error
+    self.trace = trace
+    self.seedsTried = seedsTried
+    self.kinds = kinds ?? Kind.kinds(of: [(seed, "\(error)")])
+  }
+
+  /// How many of the seeds that ran fail.
+  public var seedsFailed: Int { kinds.reduce(0) { $0 + $1.seeds.count } }
+
+  /// The seed, the error, the last 20 lines of the trace, and how many seeds fail how.
+  public var description: String {
+    var text = "seed \(seed) fails: \(error)"
+    if !trace.isEmpty { text += "\nThe end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())" }
+    if seedsFailed > 1 {
+      text += "\n\(seedsFailed) of \(seedsTried) seeds fail:"
+      for kind in kinds.prefix(10) { text += "\n  \(kind)" }
+      if kinds.count > 10 { text += "\n  and in \(kinds.count - 10) other ways" }
+    }
+    return text + "\nSet ACTORSOCKETS_SEED=\(seed) to run only this seed."
+  }
+}
+
+extension SimulationFailure.Kind: CustomStringConvertible {
+  /// In bytes.
+  private static let longestText = 200
+
+  /// For example `12 seeds, such as 3, 5 and 8: the body waits`.
+  public var description: String {
+    "\(seeds.count) \(seeds.count == 1 ? "seed" : "seeds"), \(seeds.count > 3 ? "such as " : "")"
+      + "\(seeds.prefix(3).map { "\($0)" }.joined(separator: ", ")): \(text)"
+  }
+
+  /// The most frequent first. `failures` are in the order of the seeds.
+  static func kinds(of failures: [(seed: UInt64, text: String)]) -> [Self] {
+    var places: [String: Int] = [:]
+    var kinds: [(text: String, seeds: [UInt64])] = []
+    for (seed, text) in failures {
+      let line = String(text.unicodeScalars.prefix { $0 != "\n" })
+      let key = withoutNumbers(line)
+      if let place = places[key] {
+        kinds[place].seeds.append(seed)
+      } else {
+        places[key] = kinds.count
+        kinds.append((String(decoding: line.utf8.prefix(longestText), as: UTF8.self), [seed]))
+      }
+    }
+    // The sort is stable.
+    return kinds.sorted { $0.seeds.count > $1.seeds.count }.map { Self(text: $0.text, seeds: $0.seeds) }
+  }
+
+  private static func withoutNumbers(_ line: String) -> String {
+    var result = String.UnicodeScalarView()
+    for scalar in line.unicodeScalars.prefix(longestText) {
+      if !("0"..."9").contains(scalar) {
+        result.append(scalar)
+      } else if result.last != "#" {
+        result.append("#")
+      }
+    }
+    return String(result)
+  }
+}
