@@ -50,13 +50,15 @@ struct FailureCause: Equatable {
   }
 
   private static let fileCalls: Set<String> = [
-    "open", "rename", "unlink", "rmdir", "mkdir", "readdir", "pread", "pwrite", "pwritev2", "ftruncate", "fsync", "fdatasync",
+    "open", "rename", "unlink", "rmdir", "mkdir", "readdir", "pread", "pwrite", "pwritev2", "ftruncate", "fsync",
+    "fdatasync",
   ]
 
   private init?(ofFile error: SystemError) {
     switch (error.call, error.errno) {
     case ("open", Errno.noSuchFile): self.init(.pathNotFound, "there is no file at this path")
-    case (_, Errno.noSuchFile): self.init(.pathNotFound, "there is nothing at this path, or its directory does not exist")
+    case (_, Errno.noSuchFile):
+      self.init(.pathNotFound, "there is nothing at this path, or its directory does not exist")
     case (_, Errno.notADirectory): self.init(.pathNotFound, "a component of the path is not a directory")
     case (_, Errno.exists): self.init(.pathExists, "there is something at this path")
     case (_, Errno.notEmpty): self.init(.pathExists, "the directory has something in it")

@@ -113,6 +113,10 @@ struct DiskState {
       throw SystemError(call: "rename", errno: Errno.invalidArgument)
     }
     if node == replaced { return }
+    // Linux checks this before the kinds of the two.
+    if path.names.count > newPath.names.count, path.names.starts(with: newPath.names) {
+      throw SystemError(call: "rename", errno: Errno.notEmpty)
+    }
     if let replaced {
       switch (names.isDirectory(node), names.isDirectory(replaced)) {
       case (true, false): throw SystemError(call: "rename", errno: Errno.notADirectory)

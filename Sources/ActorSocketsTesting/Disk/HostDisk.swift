@@ -144,7 +144,8 @@ struct HostDisk {
         let what = change.removed == nil ? "creation" : change.added == nil ? "removal" : "renaming"
         return "the \(what) of \(AddressError.quote(String(decoding: name, as: UTF8.self)))"
       }
-      lines.append("lost \(names.joined(separator: ", "))\(loss.names.count > 5 ? " and \(loss.names.count - 5) more" : "")")
+      lines.append(
+        "lost \(names.joined(separator: ", "))\(loss.names.count > 5 ? " and \(loss.names.count - 5) more" : "")")
     }
     return lines
   }
