@@ -1,7 +1,7 @@
 /// Files of a program, on Linux or in a simulation.
 ///
-/// A program that takes a disk as a parameter is the same in production, where it gets a ``LinuxDisk``, and in a simulation, where each host
-/// has a `SimulatedDisk` that fails as disks do.
+/// A program that takes a disk as a parameter is the same in production, where it gets a ``LinuxDisk``, and in a simulation, where each
+/// host has a `SimulatedDisk` that fails as disks do.
 ///
 /// ```swift
 /// func run(on disk: some Disk) async throws {
@@ -64,11 +64,12 @@ public protocol Disk: Sendable {
   /// - Throws: ``SocketError``: `.pathNotFound`, and errors of the system.
   @concurrent func list(_ path: String) async throws -> [String]
 
-  /// Waits until the names in a directory are on the disk: what was created, renamed and removed before this call. fsync(2) of the directory.
+  /// Waits until the names in a directory are on the disk: what was created, renamed and removed before this call. fsync(2) of the
+  /// directory.
   ///
   /// - Parameter path: The path of the directory; empty for that of the disk. A new directory has a name itself, in another directory.
-  /// - Throws: ``SocketError``: `.pathNotFound`; `.diskFailed`; and other errors of the system. After an error, it is not known which changes
-  ///   are on the disk.
+  /// - Throws: ``SocketError``: `.pathNotFound`; `.diskFailed`; and other errors of the system. After an error, it is not known which
+  ///   changes are on the disk.
   @concurrent func synchronizeDirectory(_ path: String) async throws
 }
 
@@ -119,8 +120,8 @@ public protocol DiskFile: Sendable {
   /// *Ordering*: bytes of calls that overlap are not mixed, unless one of them fails.
   ///
   /// - Parameter bytes: The bytes.
-  /// - Throws: ``SocketError``: `.diskFull`, `.diskFailed`, and other errors of the system. ``SocketError/bytesTransferred`` is the number of
-  ///   bytes that are in the file nevertheless.
+  /// - Throws: ``SocketError``: `.diskFull`, `.diskFailed`, and other errors of the system. ``SocketError/bytesTransferred`` is the number
+  ///   of bytes that are in the file nevertheless.
   @concurrent func append(_ bytes: [UInt8]) async throws
 
   /// Sets the size of the file: ftruncate(2). It is on the disk after ``synchronize()``.
@@ -133,8 +134,8 @@ public protocol DiskFile: Sendable {
   ///
   /// It says nothing about the name of the file: see ``Disk/synchronizeDirectory(_:)``.
   ///
-  /// - Throws: ``SocketError``: `.diskFailed`, and other errors of the system. After an error, parts of the contents may be missing on the disk,
-  ///   even if a later call succeeds. So write them again, or stop and use what is on the disk when the program starts again.
+  /// - Throws: ``SocketError``: `.diskFailed`, and other errors of the system. After an error, parts of the contents may be missing on the
+  ///   disk, even if a later call succeeds. So write them again, or stop and use what is on the disk when the program starts again.
   @concurrent func synchronize() async throws
 }
 
@@ -165,8 +166,8 @@ extension Disk {
     return bytes
   }
 
-  /// Replaces the contents of a file, so that a crash at any time leaves the old contents or the new ones. The file is created if it does not
-  /// exist.
+  /// Replaces the contents of a file, so that a crash at any time leaves the old contents or the new ones. The file is created if it does
+  /// not exist.
   ///
   /// It writes another file, whose path has `.new` at its end, waits until that is on the disk, renames it, and waits until the name is
   /// on the disk.

@@ -5,7 +5,7 @@ package struct DiskPath: Hashable, Sendable {
 
   package let names: [[UInt8]]
 
-  /// - Parameter mayBeEmpty: Whether the path may be that of the disk's own directory.
+  /// With `mayBeEmpty`, the path may be that of the disk's own directory. Throws `.invalidArgument` if it is not a path.
   package init(_ text: String, operation: String, mayBeEmpty: Bool = false) throws(SocketError) {
     let names = text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map { Array($0) }
     let isEmpty = text.utf8.isEmpty

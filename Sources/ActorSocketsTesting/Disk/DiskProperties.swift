@@ -13,15 +13,15 @@ public struct DiskProperties: Hashable, Sendable {
   public var writeLatency: ClosedRange<Duration> = .microseconds(10)...(.microseconds(50))
   /// How long it takes to synchronize a file or a directory: 1 to 10 milliseconds by default.
   public var synchronizeLatency: ClosedRange<Duration> = .milliseconds(1)...(.milliseconds(10))
-  /// The room of the disk in bytes; 1 GiB by default. Each file and each directory uses a block of 4,096 bytes, and the contents whole blocks.
-  /// Only blocks that were written count and take memory.
+  /// The room of the disk in bytes; 1 GiB by default. Each file and each directory uses a block of 4,096 bytes, and the contents whole
+  /// blocks. Only blocks that were written count and take memory.
   public var capacity = 1 << 30
   /// The fraction of reads that fail with `.diskFailed`.
   public var failedReads = 0.0
   /// The fraction of writes, and of changes of names and sizes, that fail with `.diskFailed`. Of a write, the beginning may be in the file.
   public var failedWrites = 0.0
-  /// The fraction of calls to synchronize that fail with `.diskFailed`. The writes that a file's call should have brought to the disk
-  /// are then there or not, and no later call tries them again: only writing them again does. Programs see them until the power fails. Linux
+  /// The fraction of calls to synchronize that fail with `.diskFailed`. The writes that a file's call should have brought to the disk are
+  /// then there or not, and no later call tries them again: only writing them again does. Programs see them until the power fails. Linux
   /// does the same.
   public var failedSynchronizations = 0.0
   /// The fraction of reads with other bytes than those that were written: one bit is flipped, or a sector of 512 bytes comes from another

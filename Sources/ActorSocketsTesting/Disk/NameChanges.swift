@@ -2,9 +2,9 @@
 //
 // Invariants:
 // - A change survives a power failure as a whole or not at all. A rename never leaves both names or neither.
-// - Two changes conflict if they concern one entry; if the later one removes the directory that the earlier one has changed; and if one of them
-//   moves a directory. If a change survives, so do the earlier ones that conflict with it. So a name that was synced can only be lost to a
-//   later change of the same program.
+// - Two changes conflict if they concern one entry; if the later one removes the directory that the earlier one has changed; and if one of
+//   them moves a directory. If a change survives, so do the earlier ones that conflict with it. So a name that was synced can only be lost
+//   to a later change of the same program.
 // - A sync of a directory covers the changes of its entries so far, and the earlier ones that conflict with these.
 
 internal import EpollReactor

@@ -11,8 +11,8 @@ internal import SocketSystem
 /// server.restart()  // the program runs again, on what is left
 /// ```
 ///
-/// The disk keeps everything that was synchronized, and is there again when the host restarts. After a power failure, the seed decides for each
-/// other change whether it survived:
+/// The disk keeps everything that was synchronized, and is there again when the host restarts. After a power failure, the seed decides for
+/// each other change whether it survived:
 ///
 /// - Each write of a file has a fate of its own. It is there, or lost, or torn: some of its sectors of 512 bytes are there. If the file has
 ///   become longer nevertheless, zeros are in the place of lost bytes.

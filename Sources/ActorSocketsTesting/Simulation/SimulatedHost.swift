@@ -35,8 +35,8 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
     /// The program is killed. The kernel continues: it ends the connections, and resets those with bytes that the program had not read. Its
     /// ``SimulatedHost/disk`` keeps all that was written.
     case process
-    /// The power fails. Peers get no packet until they send something after the host has restarted: then the host resets the connection. Its
-    /// ``SimulatedHost/disk`` keeps all that was synchronized, and of the rest what the seed decides.
+    /// The power fails. Peers get no packet until they send something after the host has restarted: then the host resets the connection.
+    /// Its ``SimulatedHost/disk`` keeps all that was synchronized, and of the rest what the seed decides.
     case power
   }
 
@@ -97,8 +97,8 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// `catch`. Their memory is not freed. Calls of ``run(_:)`` that wait throw.
   ///
   /// There are exceptions. A task of the host that calls this continues until it waits. Tasks that never pass an executor of the simulation
-  /// are not known: those of isolated handlers, and those that a method of a default actor has created with `Task`; calls of theirs that wait
-  /// for a default actor still run. Do not call this on the host that runs the simulation's own program.
+  /// are not known: those of isolated handlers, and those that a method of a default actor has created with `Task`; calls of theirs that
+  /// wait for a default actor still run. Do not call this on the host that runs the simulation's own program.
   ///
   /// - Parameter kind: How the host stops. By default the power fails, because that finds more bugs: what the program has not synchronized
   ///   may be lost.
@@ -110,9 +110,9 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// host.onCrash { kind in if kind == .power { storage.loseUnsynced() } }
   /// ```
   ///
-  /// The closure runs within ``crash(_:)``, on the thread of the simulation. The host is down then, and its tasks have stopped. It may change
-  /// objects of the test, draw from ``Simulation/random`` and call ``Simulation/note(_:)``. It cannot wait, and must not crash, restart, pause
-  /// or resume a host.
+  /// The closure runs within ``crash(_:)``, on the thread of the simulation. The host is down then, and its tasks have stopped. It may
+  /// change objects of the test, draw from ``Simulation/random`` and call ``Simulation/note(_:)``. It cannot wait, and must not crash,
+  /// restart, pause or resume a host.
   ///
   /// *Ordering*: closures are called in the order in which they were given.
   ///
