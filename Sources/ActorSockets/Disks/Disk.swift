@@ -1,3 +1,5 @@
+public import SocketSystem
+
 /// Files of a program, on Linux or in a simulation.
 ///
 /// A program that takes a disk as a parameter is the same in production, where it gets a ``LinuxDisk``, and in a simulation, where each
@@ -71,16 +73,6 @@ public protocol Disk: Sendable {
   /// - Throws: ``SocketError``: `.pathNotFound`; `.diskFailed`; and other errors of the system. After an error, it is not known which
   ///   changes are on the disk.
   @concurrent func synchronizeDirectory(_ path: String) async throws
-}
-
-/// Whether a call that opens a file creates it.
-public enum FileCreation: Hashable, Sendable {
-  /// The file exists already.
-  case never
-  /// The file is created if it does not exist.
-  case ifMissing
-  /// The file must not exist, and is created: O_EXCL.
-  case exclusive
 }
 
 /// An open file of a ``Disk``.

@@ -32,7 +32,7 @@ public final class LinuxDisk: Disk {
     _ = try DiskPath(path, operation: operation)
     return try LinuxDiskFile(
       carryingOut(operation) { () throws(SystemError) in
-        try directory.openFile(path, creation.flag, permissions: permissions)
+        try directory.openFile(path, creation, permissions: permissions)
       }, operation)
   }
 
@@ -151,14 +151,4 @@ private func carryingOut<Result: ~Copyable>(_ operation: String, _ call: () thro
   throws(SocketError) -> Result
 {
   do throws(SystemError) { return try call() } catch { throw SocketError(error, operation: operation) }
-}
-
-extension FileCreation {
-  fileprivate var flag: FileCreationFlag {
-    switch self {
-    case .never: .never
-    case .ifMissing: .ifMissing
-    case .exclusive: .exclusive
-    }
-  }
 }

@@ -244,7 +244,7 @@ struct DiskState {
 
   private mutating func hasRoom(for new: Int) -> Bool {
     if blocks + new <= most { return true }
-    // What has no name and is not open needs no room, but a power failure could bring it back.
+    // A file without a name that is not open needs no room, but a power failure could bring it back.
     var free = 0
     for node in unlinked where !isOpen(node) { free += size(of: node) }
     if blocks - free + new > most { return false }

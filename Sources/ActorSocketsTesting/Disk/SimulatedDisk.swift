@@ -1,5 +1,5 @@
 public import ActorSockets
-internal import SocketSystem
+public import SocketSystem
 
 /// The disk of a ``SimulatedHost``: what a program on the host gets as its `Disk`.
 ///

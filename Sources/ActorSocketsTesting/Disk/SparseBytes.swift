@@ -33,7 +33,7 @@ struct SparseBytes {
     count = max(count, offset + bytes.count)
   }
 
-  /// What is added is zero.
+  /// New bytes are zeros.
   mutating func resize(to size: Int) {
     defer { count = size }
     if size >= count { return }

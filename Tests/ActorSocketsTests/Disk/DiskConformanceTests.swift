@@ -195,7 +195,7 @@ import Testing
     }
   }
 
-  @Test func `What is not a regular file cannot be opened`() async throws {
+  @Test func `A device cannot be opened`() async throws {
     let folder = try Folder()
     try FileManager.default.createSymbolicLink(atPath: folder.file("null").path, withDestinationPath: "/dev/null")
     let disk = try LinuxDisk(directory: folder.url.path)

@@ -31,7 +31,7 @@ extension Disk {
   /// Reads a file, however long it is.
   func contents(of path: String) async throws -> [UInt8] { try await read(path, maximumLength: .max) }
 
-  /// Writes a file. What it contains, and its name, are on the disk then.
+  /// Writes a file. Its contents and its name are on the disk then.
   func store(_ bytes: [UInt8], at path: String, in directory: String = "") async throws {
     let file = try await open(path)
     try await file.write(bytes, at: 0)

@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  // MARK: What is lost together
+  // MARK: Losses that go together
 
   /// The sets of paths that are there after a power failure, with many seeds.
   private func outcomes(_ make: (inout DiskState) throws -> Void) throws -> Set<[String]> {
@@ -206,7 +206,7 @@ import Testing
     let full = SystemError(call: "pwrite", errno: Errno.noSpace)
     let (count, error) = disk.write([UInt8](repeating: 2, count: 10_000), at: 4_000, to: node)
     #expect(count == 3 * SparseBytes.blockSize - 4_000 && error == full)
-    // What is there can still be changed.
+    // Blocks that are there can still be changed.
     #expect(disk.write([3], at: 0, to: node) == (1, nil))
     #expect(disk.write([3], at: 3 * SparseBytes.blockSize, to: node) == (0, full))
     #expect(throws: SystemError(call: "open", errno: Errno.noSpace)) { try disk.open(path("other"), .ifMissing) }
@@ -230,6 +230,7 @@ import Testing
     try withExtendedLifetime(open.mark) {
       _ = disk.write(block, at: 0, to: open.node)
       try disk.remove(path("open"))
+      try synchronize("", in: &disk)
       let (other, _) = try disk.open(path("other"), .exclusive)
       let full = SystemError(call: "pwrite", errno: Errno.noSpace)
       #expect(disk.write([1] + block, at: 0, to: other) == (block.count, full))

@@ -36,7 +36,7 @@ import Testing
       pending.append(change)
     }
 
-    /// What is wrong with the contents after a power failure; `nil` if the changes allow them.
+    /// An objection to the contents after a power failure; `nil` if the changes allow them.
     func objection(to contents: [UInt8]) -> String? {
       let sizes = pending.map {
         switch $0 {
@@ -197,7 +197,7 @@ import Testing
     #expect(file.durable.count == piece.count)
   }
 
-  @Test func `What is lost is told in one line`() {
+  @Test func `One line tells of all losses of a file`() {
     #expect(FileLoss(lost: 2, torn: [512]).text("log") == "lost 2 un-synced changes of log, tore one at 512")
     #expect(FileLoss(torn: [0, 512], zeroed: 1).text("log") == "tore 2 of log at 0, 512, left zeros")
     #expect(FileLoss(lost: 1).text("log") == "lost 1 un-synced change of log")

@@ -13,14 +13,14 @@ struct LostCount: Error {
 func count(in simulation: Simulation, on disk: @escaping @Sendable (SimulatedDisk) -> any Disk) async throws {
   let host = simulation.host("counter")
   let last = Mutex(0)
-  for _ in 1...3 {
-    host.start {
-      let counter = try await StoredCounter(on: disk(host.disk))
-      while true {
-        let count = try await counter.increment()
-        last.withLock { $0 = count }
-      }
+  host.start {
+    let counter = try await StoredCounter(on: disk(host.disk))
+    while true {
+      let count = try await counter.increment()
+      last.withLock { $0 = count }
     }
+  }
+  for _ in 1...3 {
     try await simulation.clock.sleep(for: .milliseconds(Int.random(in: 1...100, using: &simulation.random)))
     host.crash()
     let count = try await StoredCounter(on: host.disk).increment() - 1
