@@ -231,6 +231,21 @@ import Testing
     #expect(try await run(seed: 2, [1, 2]).numbers != one.numbers)
   }
 
+  @Test func `A second run of a seed does the same on its disks`() async throws {
+    try await within("the runs are over") {
+      try await Simulation.explore(seeds: 0..<3, checksDeterminism: true) { simulation in
+        let host = simulation.host("server")
+        host.disk.properties.corruptReads = 0.5
+        for name in ["a", "b", "c"] {
+          try await host.run { try await host.disk.replace(name, with: Array(name.utf8)) }
+          host.crash()
+          host.restart()
+          for file in try await host.disk.list("") { _ = try await host.disk.contents(of: file) }
+        }
+      }
+    }
+  }
+
   @Test func `The trace says what a disk did, and what a crash took`() async throws {
     let lines = Notes<String>()
     for seed in 0..<40 as Range<UInt64> {
