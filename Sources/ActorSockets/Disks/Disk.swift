@@ -172,8 +172,8 @@ extension Disk {
   /// - Throws: ``SocketError``. The file then has the old contents or the new ones, and it is not known which of them a crash will leave.
   public nonisolated(nonsending) func replace(_ path: String, with contents: [UInt8]) async throws {
     let new = path + ".new"
+    let file = try await open(new, creation: .ifMissing)
     do {
-      let file = try await open(new, creation: .ifMissing)
       // What an earlier call has left.
       try await file.truncate(to: 0)
       try await file.write(contents, at: 0)

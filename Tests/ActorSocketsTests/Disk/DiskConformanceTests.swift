@@ -155,7 +155,10 @@ import Testing
       await expectError(.pathNotFound) { try await disk.replace("b/state", with: [1]) }
       try await disk.createDirectory("a/b")
       await expectError(.invalidArgument) { try await disk.replace("a/b", with: [1]) }
-      #expect(try await disk.list("a") == ["b", "state"])
+      // A directory in the way of the new file stays.
+      try await disk.createDirectory("a/c.new")
+      await expectError(.invalidArgument) { try await disk.replace("a/c", with: [1]) }
+      #expect(try await disk.list("a") == ["b", "c.new", "state"])
     }
   }
 
