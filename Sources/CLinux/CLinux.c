@@ -17,6 +17,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -189,6 +190,12 @@ long clinux_sendfile(int fd, int file, long offset, unsigned long count) {
 long clinux_pread(int file, void *buffer, unsigned long count, long offset) {
   long bytes = pread(file, buffer, count, offset);
   return bytes < 0 ? -errno : bytes;
+}
+
+long clinux_append(int file, const void *bytes, unsigned long count) {
+  struct iovec piece = {.iov_base = (void *)bytes, .iov_len = count};
+  long written = pwritev2(file, &piece, 1, 0, RWF_APPEND);
+  return written < 0 ? -errno : written;
 }
 
 const uint8_t *clinux_memmem(const uint8_t *bytes, unsigned long count, const uint8_t *pattern, unsigned long pattern_count) {

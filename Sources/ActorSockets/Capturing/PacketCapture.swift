@@ -34,7 +34,7 @@ public final class PacketCapture: Sendable {
   ///     later ones, are not recorded.
   ///   - bufferSize: The largest number of bytes that may wait for the disk, at least 131,072. A packet that does not fit is
   ///     dropped.
-  /// - Throws: ``SocketError``: the error of open(2), with the errno EEXIST if the file exists; `.invalidArgument`.
+  /// - Throws: ``SocketError``: the error of open(2), `.pathExists` if the file exists; `.invalidArgument`.
   public init(
     path: String, replacing: Bool = false, maximumFileSize: Int = 1 << 30, bufferSize: Int = 8 << 20
   ) throws {

@@ -25,8 +25,7 @@ struct FailureCause: Equatable {
   /// For a failure that has to do with no address; `nil` if the errno is precise enough.
   init?(_ error: SystemError) {
     switch (error.call, error.errno) {
-    case ("open", Errno.noSuchFile): self.init(.pathNotFound, "there is no file at this path")
-    case ("open", Errno.notADirectory): self.init(.pathNotFound, "a component of the path is not a directory")
+    case (let call, _) where Self.fileCalls.contains(call): self.init(ofFile: error)
     case (let call, Errno.tooManyReferences) where call != "recvmsg":
       self.init(
         .limitExceeded,
@@ -46,6 +45,29 @@ struct FailureCause: Equatable {
         .unreachable,
         "nothing leaves this machine for this address: a blackhole route discards it, or the local address is one of loopback, "
           + "which only this machine reaches")
+    default: return nil
+    }
+  }
+
+  private static let fileCalls: Set<String> = [
+    "open", "rename", "unlink", "rmdir", "mkdir", "readdir", "pread", "pwrite", "pwritev2", "ftruncate", "fsync",
+    "fdatasync",
+  ]
+
+  private init?(ofFile error: SystemError) {
+    switch (error.call, error.errno) {
+    case ("open", Errno.noSuchFile): self.init(.pathNotFound, "there is no file at this path")
+    case (_, Errno.noSuchFile):
+      self.init(.pathNotFound, "there is nothing at this path, or its directory does not exist")
+    case (_, Errno.notADirectory): self.init(.pathNotFound, "a component of the path is not a directory")
+    case (_, Errno.exists): self.init(.pathExists, "there is something at this path")
+    case (_, Errno.notEmpty): self.init(.pathExists, "the directory has something in it")
+    case (_, Errno.isDirectory): self.init(.invalidArgument, "there is a directory at this path")
+    case ("rename", Errno.invalidArgument): self.init(.invalidArgument, "a directory cannot be moved into itself")
+    case (_, Errno.noSpace): self.init(.diskFull, "the disk has no room")
+    case (_, Errno.quotaExceeded): self.init(.diskFull, "the quota of this user is used up")
+    case (_, Errno.fileTooLarge): self.init(.limitExceeded, "the file would be too large")
+    case (_, Errno.inputOutput): self.init(.diskFailed, "the disk could not read or write")
     default: return nil
     }
   }

@@ -56,6 +56,12 @@ public struct SocketError: Error, Sendable, CustomStringConvertible {
     public static let notASocket = Code("notASocket")
     /// The path does not exist, or the directory to create a socket in does not exist: ENOENT, ENOTDIR.
     public static let pathNotFound = Code("pathNotFound")
+    /// Something is at the path already, or in the directory that should be removed: EEXIST, ENOTEMPTY. See ``Disk``.
+    public static let pathExists = Code("pathExists")
+    /// The disk has no room, or the user's quota is used up: ENOSPC, EDQUOT. What has been written remains.
+    public static let diskFull = Code("diskFull")
+    /// The disk could not read or write: EIO. After a failed ``DiskFile/synchronize()``, writes may be missing on the disk.
+    public static let diskFailed = Code("diskFailed")
     /// The endpoint has no peer, and the datagram has no destination.
     public static let notConnected = Code("notConnected")
     /// This machine does not have this interface, or the interface does not support multicast: ENODEV.
@@ -266,6 +272,9 @@ extension SocketError.Code {
     case .permissionDenied: "this process does not have the permission"
     case .notASocket: "the descriptor is not a socket"
     case .pathNotFound: "the path does not exist"
+    case .pathExists: "there is something at this path"
+    case .diskFull: "the disk has no room"
+    case .diskFailed: "the disk could not read or write"
     case .notConnected: "the endpoint has no peer"
     case .interfaceNotFound: "this machine does not have the interface"
     case .alreadyJoined: "the endpoint is in this group already"

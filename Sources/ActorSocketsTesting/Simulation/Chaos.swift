@@ -22,7 +22,8 @@ public struct Chaos: Hashable, Sendable {
     case smallMTU
     /// A host stands still: ``SimulatedHost/pause()``.
     case pause
-    /// A host crashes, in one of the two ways, and restarts: ``SimulatedHost/crash(_:)``.
+    /// A host crashes, in one of the two ways, and restarts: ``SimulatedHost/crash(_:)``. In one of them its disk loses what was not
+    /// synchronized.
     case crash
   }
 

@@ -32,9 +32,11 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
 
   /// How a host stops. The files of its unix sockets stay, as on a disk, and are stale then.
   public enum Crash: Hashable, Sendable {
-    /// The program is killed. The kernel continues: it ends the connections, and resets those with bytes that the program had not read.
+    /// The program is killed. The kernel continues: it ends the connections, and resets those with bytes that the program had not read. Its
+    /// ``SimulatedHost/disk`` keeps all that was written.
     case process
     /// The power fails. Peers get no packet until they send something after the host has restarted: then the host resets the connection.
+    /// Its ``SimulatedHost/disk`` keeps all that was synchronized, and of the rest what the seed decides.
     case power
   }
 
@@ -46,6 +48,9 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
 
   /// Whether the host has crashed and not restarted.
   public var isDown: Bool { thread.hosts[number].state == .crashed }
+
+  /// The disk of the host. Give it to the programs of the host, as their `Disk`.
+  public var disk: SimulatedDisk { SimulatedDisk(host: number) }
 
   private var thread: VirtualThread { .required }
 
@@ -92,11 +97,29 @@ public struct SimulatedHost: Sendable, Hashable, CustomStringConvertible {
   /// `catch`. Their memory is not freed. Calls of ``run(_:)`` that wait throw.
   ///
   /// There are exceptions. A task of the host that calls this continues until it waits. Tasks that never pass an executor of the simulation
-  /// are not known: those of isolated handlers, and those that a method of a default actor has created with `Task`; calls of theirs that wait
-  /// for a default actor still run. Do not call this on the host that runs the simulation's own program.
+  /// are not known: those of isolated handlers, and those that a method of a default actor has created with `Task`; calls of theirs that
+  /// wait for a default actor still run. Do not call this on the host that runs the simulation's own program.
   ///
-  /// - Parameter kind: How the host stops.
+  /// - Parameter kind: How the host stops. By default the power fails, because that finds more bugs: what the program has not synchronized
+  ///   may be lost.
   public func crash(_ kind: Crash = .power) { thread.crash(number, keepsKernel: kind == .process) }
+
+  /// Calls a closure at each crash of this host from now on, for storage that is not its ``disk``.
+  ///
+  /// ```swift
+  /// host.onCrash { kind in if kind == .power { storage.loseUnsynced() } }
+  /// ```
+  ///
+  /// The closure runs within ``crash(_:)``, on the thread of the simulation. The host is down then, and its tasks have stopped. It may
+  /// change objects of the test, draw from ``Simulation/random`` and call ``Simulation/note(_:)``. It cannot wait, and must not crash,
+  /// restart, pause or resume a host.
+  ///
+  /// *Ordering*: closures are called in the order in which they were given.
+  ///
+  /// - Parameter body: The closure, which is told how the host stops.
+  public func onCrash(_ body: @escaping @Sendable (_ kind: Crash) -> Void) {
+    thread.hosts[number].crashHooks.append(body)
+  }
 
   /// Starts this host again after a crash, and the program that ``start(_:)`` was given. It does nothing on a host that is not down.
   public func restart() { thread.restart(number) }

@@ -27,10 +27,18 @@ struct RandomStreams {
   var program: SplitMix
   var chaos: SplitMix
   var system: SplitMix
+  private let disks: UInt64
 
   init(seed: UInt64) {
     program = SplitMix(seed: seed ^ 0x7072_6f67_7261_6d00)
     chaos = SplitMix(seed: seed ^ 0x6368_616f_7300_0000)
     system = SplitMix(seed: seed ^ 0x7379_7374_656d_0000)
+    disks = seed ^ 0x6469_736b_7300_0000
+  }
+
+  /// The disk of each host has its own.
+  func disk(of host: Int) -> SplitMix {
+    var seeds = SplitMix(seed: disks)
+    return SplitMix(seed: seeds.next() ^ UInt64(host))
   }
 }

@@ -20,6 +20,8 @@ struct SimulationTrace {
     case packet(SimulatedNetwork.PacketEvent)
     /// Bytes that no network carries, with their hash.
     case local(LocalBytes, count: Int, hash: UInt64)
+    /// A call of a disk, or what a crash did to it, with the hash of the bytes.
+    case disk(String, hash: UInt64)
   }
 
   enum LocalBytes: UInt64 { case memory, unixSocket }
@@ -73,6 +75,9 @@ struct SimulationTrace {
     case .local(let way, _, let hash):
       mix(8, way.rawValue)
       content.mix(hash)
+    case .disk(let text, let hash):
+      mix(9, hash)
+      content.mix(Array(text.utf8).span)
     }
   }
 
@@ -94,7 +99,7 @@ struct SimulationTrace {
       case .worker(let number): "task \(number) runs for the worker pool"
       case .actor: "an actor runs"
       case .reactor: "the reactor runs"
-      case .note(let text): text
+      case .note(let text), .disk(let text, _): text
       case .packet(let packet): packet.text(hosts)
       case .local(.memory, let count, _): "\(count) bytes in memory"
       case .local(.unixSocket, let count, _): "\(count) bytes through a unix socket"

@@ -31,6 +31,10 @@ struct VirtualHost {
   /// Each ends the wait for a program that runs.
   var crashHandlers: [Int: () -> Void] = [:]
   private var nextHandler = 0
+  /// `nil` until it is used.
+  var disk: HostDisk?
+  /// What the test has given for each crash.
+  var crashHooks: [@Sendable (SimulatedHost.Crash) -> Void] = []
 
   init(_ name: String) { self.name = name }
 
@@ -39,6 +43,7 @@ struct VirtualHost {
     reactor = nil
     program = nil
     crashHandlers = [:]
+    crashHooks = []
   }
 
   /// `body` is called once if the host crashes. Returns its key in `crashHandlers`.

@@ -46,6 +46,7 @@ extension VirtualThread {
     if keepsKernel { network.closeAll(of: host) } else { network.stop(host) }
     // Not before: the sockets that it frees must not send anything to their peers.
     hosts[host].reactor = nil
+    crashStorage(of: host, keepsKernel ? .process : .power)
     let handlers = hosts[host].crashHandlers
     hosts[host].crashHandlers = [:]
     for (_, handler) in handlers.sorted(by: { $0.key < $1.key }) { handler() }

@@ -168,7 +168,7 @@ internal import Synchronization
   }
 
   /// Leaves out the end of the simulation, because it would hide what came before.
-  private func record(_ event: SimulationTrace.Event, on host: Int) {
+  func record(_ event: SimulationTrace.Event, on host: Int) {
     if !ending.hasBegun { trace.record(event, at: elapsed, on: host) }
   }
 

@@ -90,6 +90,8 @@ long clinux_receive_descriptors(int fd, void *_Nullable buffer, unsigned long co
 long clinux_sendfile(int fd, int file, long offset, unsigned long count);
 /// pread(2)
 long clinux_pread(int file, void *_Nullable buffer, unsigned long count, long offset);
+/// pwritev2(2) with RWF_APPEND: writes at the end of the file
+long clinux_append(int file, const void *_Nullable bytes, unsigned long count);
 
 /// memmem(3)
 const uint8_t *_Nullable clinux_memmem(const uint8_t *_Nonnull bytes, unsigned long count, const uint8_t *_Nonnull pattern,

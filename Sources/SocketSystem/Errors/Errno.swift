@@ -46,5 +46,10 @@ package enum Errno {
   package static let alreadyInProgress = EALREADY
   package static let isConnected = EISCONN
   package static let exists = EEXIST
+  package static let notEmpty = ENOTEMPTY
+  package static let isDirectory = EISDIR
+  package static let noSpace = ENOSPC
+  package static let quotaExceeded = EDQUOT
+  package static let fileTooLarge = EFBIG
   package static let symbolicLink = ELOOP
 }

@@ -3,19 +3,24 @@ import Glibc
 package enum Directory {
   /// All entries except `.` and `..`, sorted.
   package static func names(in path: String) throws(SystemError) -> [String] {
-    // SAFETY: the text is valid for the call; the directory is closed once, and each entry is copied before the next is
-    // read. Its name ends with a NUL.
+    // SAFETY: the text is valid for the call; the directory is closed once.
     guard let directory = unsafe opendir(path) else { throw SystemError(call: "opendir", errno: errno) }
     defer { unsafe closedir(directory) }
-    var names: [String] = []
+    return try unsafe names(of: directory).map { String(decoding: $0, as: UTF8.self) }.sorted()
+  }
+
+  /// In the order of the directory.
+  static func names(of directory: OpaquePointer) throws(SystemError) -> [[UInt8]] {
+    var names: [[UInt8]] = []
+    // SAFETY: the caller closes the directory later, and each entry is copied before the next is read. Its name ends with a NUL.
     while true {
       errno = 0
       guard let entry = unsafe readdir(directory) else { break }
       let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in unsafe Array(bytes.prefix { $0 != 0 }) }
       if name.elementsEqual(".".utf8) || name.elementsEqual("..".utf8) { continue }
-      names.append(String(decoding: name, as: UTF8.self))
+      names.append(name)
     }
     guard errno == 0 else { throw SystemError(call: "readdir", errno: errno) }
-    return names.sorted()
+    return names
   }
 }

@@ -76,6 +76,24 @@ extension OwnedDescriptor {
     return (count, nil)
   }
 
+  /// Writes all bytes at the end of the file, wherever that is then: pwritev2(2) with RWF_APPEND. Returns how many were written, and the
+  /// error if not all were. If the kernel takes the bytes in pieces, others may write between these.
+  package borrowing func append(_ bytes: [UInt8]) -> (count: Int, error: SystemError?) {
+    let number = self.number
+    var count = 0
+    while count < bytes.count {
+      // SAFETY: pwritev2(2) reads the bytes during the call only, from an offset within them.
+      let result = unsafe bytes.withUnsafeBytes { memory in
+        retryingInterrupts {
+          unsafe clinux_append(number, memory.baseAddress?.advanced(by: count), UInt(memory.count - count))
+        }
+      }
+      if result < 0 { return (count, SystemError(call: "pwritev2", errno: Int32(-result))) }
+      count += result
+    }
+    return (count, nil)
+  }
+
   /// ftruncate(2).
   package borrowing func truncate(to size: Int) throws(SystemError) {
     _ = try check(Linux.result(ftruncate(number, size)), "ftruncate")
@@ -84,6 +102,11 @@ extension OwnedDescriptor {
   /// fsync(2).
   package borrowing func synchronize() throws(SystemError) {
     _ = try check(Linux.result(fsync(number)), "fsync")
+  }
+
+  /// fdatasync(2): the contents and the size.
+  package borrowing func synchronizeData() throws(SystemError) {
+    _ = try check(Linux.result(fdatasync(number)), "fdatasync")
   }
 }
 

@@ -52,6 +52,19 @@ import Testing
       $1.setFaults([.fail(.send, with: .noBufferSpace, probability: 0.5), .shortReads(probability: 0.25)])
       _ = ($0, $2)
     },
+    Change(
+      line: "the disk of a has reads of 0.0 seconds to 1.0 seconds, writes of 1e-05 seconds to 5e-05 seconds, "
+        + "syncs of 0.001 seconds to 0.01 seconds, 1000 bytes, 0.5 of failed reads, 0.25 of latent errors"
+    ) { _, host, _ in
+      var properties = DiskProperties()
+      properties.readLatency = .zero...(.seconds(1))
+      properties.capacity = 1_000
+      (properties.failedReads, properties.latentErrors) = (0.5, 0.25)
+      host.disk.properties = properties
+    },
+    Change(line: "on the disk of a, a synchronize fails after 2 others") { _, host, _ in
+      host.disk.failNext(.synchronize, after: 2)
+    },
     Change(line: "calls on a: no faults") { _, host, _ in host.setFaults([]) },
   ]
 

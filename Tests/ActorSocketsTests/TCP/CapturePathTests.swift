@@ -38,7 +38,7 @@ import Testing
   func `A symbolic link to a file is not followed`(replaces: Bool, isThere: Bool) async throws {
     if isThere { try write("kept", "file") }
     #expect(unsafe symlink(folder("file"), folder("capture")) == 0)
-    let code: SocketError.Code = replaces && !isThere ? .pathNotFound : .system
+    let code: SocketError.Code = !replaces ? .pathExists : isThere ? .system : .pathNotFound
     let error = await expectError(code) { _ = try PacketCapture(path: folder("capture"), replacing: replaces) }
     if replaces, isThere {
       #expect(
@@ -62,6 +62,6 @@ import Testing
     await expectError(.pathNotFound) { _ = try PacketCapture(path: "/nonexistent/file") }
     let error = await expectError(.pathNotFound) { _ = try PacketCapture(path: "/dev/null/file", replacing: true) }
     #expect(error.description.contains("a component of the path is not a directory"))
-    await expectError(.system) { _ = try PacketCapture(path: folder.path, replacing: true) }
+    await expectError(.invalidArgument) { _ = try PacketCapture(path: folder.path, replacing: true) }
   }
 }

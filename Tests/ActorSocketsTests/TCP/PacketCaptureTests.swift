@@ -260,8 +260,8 @@ import Testing
     let path = try path()
     try await PacketCapture(path: path).finish()
     #expect(try Self.permissions(of: path) == 0o600)
-    let error = await expectError(.system) { _ = try PacketCapture(path: path) }
-    #expect(error.description == "capture to \"\(path)\": open failed (File exists)")
+    let error = await expectError(.pathExists) { _ = try PacketCapture(path: path) }
+    #expect(error.description == "capture to \"\(path)\": there is something at this path (File exists)")
     try Data("old".utf8).write(to: URL(fileURLWithPath: path))
     try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: path)
     try await PacketCapture(path: path, replacing: true).finish()

@@ -49,6 +49,29 @@ import Testing
     #expect(try cause(call, errno, at: address, .socket) == nil)
   }
 
+  @Test(
+    arguments: [
+      ("open", Errno.noSuchFile, .pathNotFound, "there is no file at this path"),
+      ("rename", Errno.noSuchFile, .pathNotFound, "or its directory does not exist"),
+      ("open", Errno.notADirectory, .pathNotFound, "a component of the path is not a directory"),
+      ("mkdir", Errno.exists, .pathExists, "there is something at this path"),
+      ("rmdir", Errno.notEmpty, .pathExists, "the directory has something in it"),
+      ("open", Errno.isDirectory, .invalidArgument, "there is a directory at this path"),
+      ("rename", Errno.invalidArgument, .invalidArgument, "a directory cannot be moved into itself"),
+      ("pwrite", Errno.noSpace, .diskFull, "the disk has no room"),
+      ("pwritev2", Errno.quotaExceeded, .diskFull, "the quota of this user is used up"),
+      ("ftruncate", Errno.fileTooLarge, .limitExceeded, "the file would be too large"),
+      ("fdatasync", Errno.inputOutput, .diskFailed, "the disk could not read or write"),
+    ] as [(String, Int32, SocketError.Code, String)])
+  func `A failure of a file says what has happened`(
+    call: String, errno: Int32, code: SocketError.Code, part: String
+  ) throws {
+    let cause = try #require(FailureCause(SystemError(call: call, errno: errno)))
+    #expect(cause.code == code && cause.detail.contains(part), "\(cause.detail)")
+    // Other calls have these errors for other reasons.
+    #expect(FailureCause(SystemError(call: "epoll_ctl", errno: errno)) == nil)
+  }
+
   @Test(arguments: [("connect", Errno.addressNotAvailable, "127.0.0.1:80"), ("bind", Errno.addressInUse, "[::1]:0")])
   func `The detail says that no local port is free`(call: String, errno: Int32, address: String) throws {
     let cause = try #require(try cause(call, errno, at: address))

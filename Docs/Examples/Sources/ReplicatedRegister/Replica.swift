@@ -1,36 +1,41 @@
 import ActorSockets
 import ByteText
 
-/// Where a replica keeps its entry. A saved entry must survive a crash: the register counts on it.
-protocol EntryStore: Sendable {
-  /// Returns the entry that was saved last; `Entry.nothing` before the first.
-  func load() throws -> Entry
-
-  /// Saves an entry. When this returns, it is on the disk. If it throws, the old one or the new one is.
-  func save(_ entry: Entry) throws
-}
-
 /// A copy of the register: the newest entry that it was given.
 actor Replica {
-  private let store: any EntryStore
+  private let file: EntryFile
   private var newest: Entry
+  /// The entry that is on the disk.
+  private var saved: Entry
+  /// Only one call saves at a time. The others wait for it, and then see whether it has saved their entries, too.
+  private var saving: Task<Void, any Error>?
 
-  init(_ store: any EntryStore) throws {
-    self.store = store
-    newest = try store.load()
+  init(on disk: any Disk) async throws {
+    file = EntryFile(disk: disk)
+    saved = try await file.load()
+    newest = saved
   }
 
   /// Answers a request: `get`, or `put ENTRY`. The answer is the newest entry. Returns `nil` if it is no request.
-  func answer(_ request: String) throws -> Entry? {
+  func answer(_ request: String) async throws -> Entry? {
     let request = ByteText(request)
-    if request.equals("get") { return newest }
+    if request.equals("get") { return saved }
     guard request.begins(with: "put "), let entry = Entry(request.dropFirst(4).description) else { return nil }
-    if entry.isNewer(than: newest) {
-      // First on the disk: a replica that forgets an entry after it has answered breaks the register.
-      try store.save(entry)
-      newest = entry
+    if entry.isNewer(than: newest) { newest = entry }
+    // First on the disk: a replica that forgets an entry after it has answered breaks the register.
+    while entry.isNewer(than: saved) {
+      let task = saving ?? Task { try await saveNewest() }
+      saving = task
+      try await task.value
     }
-    return newest
+    return saved
+  }
+
+  private func saveNewest() async throws {
+    defer { saving = nil }
+    let entry = newest
+    try await file.save(entry)
+    saved = entry
   }
 }
 

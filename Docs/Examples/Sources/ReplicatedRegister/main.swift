@@ -1,6 +1,6 @@
 // A value that several replicas keep together.
 //
-//   ReplicatedRegister replica FILE HOST:PORT            runs a replica that keeps its copy in a file
+//   ReplicatedRegister replica DIRECTORY HOST:PORT       runs a replica that keeps its copy in a directory
 //   ReplicatedRegister write VALUE HOST:PORT…            writes a value to a majority of these replicas
 //   ReplicatedRegister read HOST:PORT…                   prints the value
 //
@@ -9,8 +9,8 @@
 import ActorSockets
 import Foundation
 
-func runReplica(_ path: String, at place: Endpoint) async throws {
-  let replica = try Replica(FileStore(path: path))
+func runReplica(in directory: String, at place: Endpoint) async throws {
+  let replica = try await Replica(on: LinuxDisk(directory: directory))
   let listener = try TCPListener.bind(to: place)
   for address in listener.localAddresses { print("listening on \(address)") }
   fflush(nil)
@@ -32,12 +32,12 @@ func withClient<Value: Sendable>(
 do {
   let words = Array(CommandLine.arguments.dropFirst())
   switch words.first {
-  case "replica"? where words.count == 3: try await runReplica(words[1], at: Endpoint(parsing: words[2]))
+  case "replica"? where words.count == 3: try await runReplica(in: words[1], at: Endpoint(parsing: words[2]))
   case "write"? where words.count >= 3: try await withClient(of: words[2...]) { try await $0.write(words[1]) }
   case "read"? where words.count >= 2:
     print(try await withClient(of: words[1...]) { try await $0.read() } ?? "(nothing)")
   default:
-    print("usage: ReplicatedRegister replica FILE HOST:PORT | write VALUE HOST:PORT… | read HOST:PORT…")
+    print("usage: ReplicatedRegister replica DIRECTORY HOST:PORT | write VALUE HOST:PORT… | read HOST:PORT…")
     exit(2)
   }
 } catch {

@@ -16,8 +16,8 @@ extension Tool {
     let place: String
   }
 
-  private func start(_ file: String, at place: String = "127.0.0.1:0") async throws -> Process {
-    let program = try Program(.register, ["replica", file, place])
+  private func start(_ directory: String, at place: String = "127.0.0.1:0") async throws -> Process {
+    let program = try Program(.register, ["replica", directory, place])
     try await program.waitForOutput("\n")
     let line = try #require(await program.output.text.firstMatch(of: /listening on (\S+)/))
     return Process(program: program, place: String(line.1))
@@ -27,10 +27,9 @@ extension Tool {
 
   @Test(.needs(.register)) func `A value survives replicas that are killed, one after the other`() async throws {
     try await within("the value is read") {
-      let folder = try Folder()
-      let files = (1...3).map { folder.file("replica\($0)") }
+      let folders = try (1...3).map { _ in try Folder() }
       var replicas: [Process] = []
-      for file in files { replicas.append(try await start(file)) }
+      for folder in folders { replicas.append(try await start(folder.path)) }
       let places = replicas.map(\.place)
       #expect(try await Program.run(.register, ["read"] + places) == "(nothing)\n")
       #expect(try await Program.run(.register, ["write", "first value"] + places) == "")
@@ -40,8 +39,8 @@ extension Tool {
       #expect(try await Program.run(.register, ["write", "second"] + places) == "")
       await replicas[1].program.kill(SIGKILL)
       // The first one has missed the second value, so the answer needs its write and the disk of the second one.
-      replicas[0] = try await start(files[0], at: places[0])
-      replicas[1] = try await start(files[1], at: places[1])
+      replicas[0] = try await start(folders[0].path, at: places[0])
+      replicas[1] = try await start(folders[1].path, at: places[1])
       await replicas[2].program.kill(SIGKILL)
       #expect(try await Program.run(.register, ["read"] + places) == "second\n")
 
@@ -50,8 +49,9 @@ extension Tool {
         #expect(try await replica.program.exitStatus() == 0)
         #expect(await replica.program.output.whole.contains("stopped after "))
       }
-      for file in files.prefix(2) {
-        #expect(try FileStore(path: file).load().value == "second")
+      for folder in folders.prefix(2) {
+        let entry = try await EntryFile(disk: LinuxDisk(directory: folder.path)).load()
+        #expect(entry.value == "second")
       }
     }
   }
@@ -59,7 +59,7 @@ extension Tool {
   @Test(.needs(.register)) func `Without a majority the program says so`() async throws {
     try await within("the program ends") {
       let folder = try Folder()
-      let replica = try await start(folder.file("replica"))
+      let replica = try await start(folder.path)
       let probe = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
       let nothing = "\(probe.localAddresses[0])"
       await probe.close()
@@ -73,18 +73,22 @@ extension Tool {
     }
   }
 
-  @Test func `A file that is damaged stops a replica, and a missing one does not`() throws {
+  @Test func `A file that is damaged stops a replica, and a missing one does not`() async throws {
     let folder = try Folder()
-    let store = FileStore(path: folder.file("entry"))
-    #expect(try store.load() == .nothing)
+    let file = EntryFile(disk: try LinuxDisk(directory: folder.path))
+    #expect(try await file.load() == .nothing)
     let entry = Entry(number: 7, client: .max, write: 1, value: " a  b ")
-    try store.save(entry)
-    #expect(try store.load() == entry)
-    for text in ["", "7 1 1 cut off", "7 1\n", "x 1 1 a\n", "18446744073709551615 1 1 a\n"] {
+    try await file.save(entry)
+    #expect(try await file.load() == entry)
+    let long = "7 1 1 \(String(repeating: "a", count: Entry.longestLine))\n"
+    for text in ["", "7 1 1 cut off", "7 1\n", "x 1 1 a\n", "18446744073709551615 1 1 a\n", long] {
       try folder.write("entry", text.utf8)
-      #expect(throws: FileStore.Damaged.self) { try store.load() }
+      await #expect(throws: EntryFile.Damaged.self) { try await file.load() }
     }
-    #expect(throws: CocoaError.self) { try FileStore(path: folder.file("missing/entry")).save(entry) }
+    let error = await #expect(throws: SocketError.self) {
+      try await EntryFile(disk: file.disk, path: "missing/entry").save(entry)
+    }
+    #expect(error?.code == .pathNotFound)
   }
 
   @Test(arguments: ["nonsense\n", "put 1 1\n", "put 18446744073709551615 1 1 a\n", String(repeating: "x", count: 2000)])
@@ -92,7 +96,8 @@ extension Tool {
     try await within("the connection ends") {
       let folder = try Folder()
       let listener = try TCPListener.bind(to: .host("127.0.0.1", port: 0))
-      let serving = Task { try await serve(Replica(FileStore(path: folder.file("entry"))), on: listener) }
+      let replica = try await Replica(on: LinuxDisk(directory: folder.path))
+      let serving = Task { try await serve(replica, on: listener) }
       let connection = try await TCPConnection.connect(to: .address(listener.localAddresses[0]))
       try await connection.write(utf8: "put 1 2 3 hello\nget\n")
       for _ in 1...2 { #expect(try await connection.read(.line()) == "1 2 3 hello") }
