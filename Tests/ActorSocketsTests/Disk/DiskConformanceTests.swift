@@ -181,7 +181,7 @@ import Testing
   @Test(arguments: DiskKind.allCases) func `Cancellation has no effect`(kind: DiskKind) async throws {
     try await kind.withDisk { disk in
       let task = Task {
-        withUnsafeCurrentTask { unsafe $0?.cancel() }
+        unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
         try await disk.replace("log", with: [1])
         return try await disk.contents(of: "log")
       }

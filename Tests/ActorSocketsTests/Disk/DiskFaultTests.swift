@@ -48,7 +48,7 @@ import Testing
       #expect(try await time { try await file.append([1]) } == .zero)
       // A cancelled caller waits as long.
       let task = Task {
-        withUnsafeCurrentTask { unsafe $0?.cancel() }
+        unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
         return try await time { try await file.synchronize() }
       }
       #expect(try await task.value == .seconds(7))

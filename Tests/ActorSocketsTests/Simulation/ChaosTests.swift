@@ -132,7 +132,8 @@ import Testing
         most[kind] = max(most[kind] ?? 0, count)
       }
     }
-    #expect(open.allSatisfy(\.value.isEmpty))
+    let isOver = open.values.allSatisfy { $0.isEmpty }
+    #expect(isOver)
     return most
   }
 

@@ -44,7 +44,7 @@ import Testing
       simulation.note("at work")
       try await Task.sleep(for: .seconds(1))
       if simulation.seed % 10 == 3 { throw Oops() }
-      if simulation.seed == 50 { await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in } }
+      if simulation.seed == 50 { _ = try await InMemoryConnection.pair().0.read(exactly: 1, timeout: nil) }
     }
     let isOops = failure.error is Oops
     #expect(failure.seed == 13 && isOops && here.all == [13])
