@@ -39,13 +39,46 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
       let issues = Atomic<Int>(0)
       // An expectation that fails throws nothing.
       let counter = IssueHandlingTrait.compactMapIssues { issue in
+        if Self.isRecorded(issue) { return nil }
         issues.add(1, ordering: .relaxed)
         var issue = issue
         issue.comments.append("in the simulation with the seed \(seed); to run only it, set ACTORSOCKETS_SEED=\(seed)")
         return issue
       }
-      try await counter.provideScope(for: test, testCase: testCase) { try await simulate(seed, test.name, function) }
+      let story = Mutex<String?>(nil)
+      try await counter.provideScope(for: test, testCase: testCase) {
+        var pictures = Simulation.pictures
+        pictures.name = test.displayName ?? test.name
+        try await Simulation.$pictures.withValue(pictures) {
+          try await simulate(seed, test.name, function)
+          if issues.load(ordering: .relaxed) == 0 { return }
+          let text = await explain(seed, function)
+          story.withLock { $0 = text }
+        }
+      }
+      if let story = story.withLock({ $0 }) {
+        Issue.record("seed \(seed): \(story)", severity: .warning, sourceLocation: test.sourceLocation)
+      }
       if issues.load(ordering: .relaxed) > 0 { return }
+    }
+  }
+
+  /// Whether the issue belongs to a run that is recorded, because it has failed before. Then it is a part of the record, and no news.
+  private static func isRecorded(_ issue: Issue) -> Bool {
+    Simulation.current?.recordFailure(
+      "\(issue)\(issue.sourceLocation.map { ", at \($0.fileName):\($0.line)" } ?? "")") ?? false
+  }
+
+  /// What happened in the run of a seed with which an expectation failed; `nil` if that cannot be found out.
+  private func explain(
+    _ seed: UInt64, _ function: @Sendable @concurrent () async throws -> Void
+  ) async -> String? {
+    await withoutActuallyEscaping(function) { function in
+      await Simulation.account(
+        of: "an expectation was not met", seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay
+      ) { _ in
+        try await function()
+      }
     }
   }
 

@@ -76,6 +76,10 @@ static bool write_all(int descriptor, const char *bytes, size_t count) {
   return true;
 }
 
+void cvirtualtime_send(const cvirtualtime_child *child, const void *bytes, size_t count) {
+  if (!write_all(child->descriptor, bytes, count)) _exit(1);
+}
+
 void cvirtualtime_answer(const cvirtualtime_child *child, const char *bytes, size_t count) {
   _exit(write_all(child->descriptor, bytes, count) ? 0 : 1);
 }
@@ -100,28 +104,14 @@ int cvirtualtime_fork(cvirtualtime_child *child, unsigned seconds) {
   return 0;
 }
 
-char *cvirtualtime_read_answer(cvirtualtime_child *child, size_t *count) {
-  size_t room = 4096;
-  char *bytes = malloc(room);
-  *count = 0;
-  while (bytes) {
-    ssize_t received = read(child->descriptor, bytes + *count, room - *count);
-    if (received < 0 && errno == EINTR) continue;
-    if (received <= 0) break;
-    *count += (size_t)received;
-    if (*count == room) {
-      room *= 2;
-      char *more = realloc(bytes, room);
-      if (!more) free(bytes);
-      bytes = more;
-    }
-  }
+size_t cvirtualtime_receive(cvirtualtime_child *child, void *bytes, size_t room) {
+  ssize_t received;
+  do received = read(child->descriptor, bytes, room);
+  while (received < 0 && errno == EINTR);
+  if (received > 0) return (size_t)received;
   close(child->descriptor);
-  if (!bytes) abort();
-  return bytes;
+  return 0;
 }
-
-void cvirtualtime_free_answer(char *answer) { free(answer); }
 
 void cvirtualtime_kill(const cvirtualtime_child *child) { kill(child->process, SIGKILL); }
 

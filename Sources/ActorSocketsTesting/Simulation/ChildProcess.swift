@@ -23,9 +23,14 @@ final class ChildProcess: Sendable {
 
   /// Runs `other` in a copy of this process when no simulation runs, and returns its text. Meanwhile `own` runs in this process.
   ///
+  /// `receive` gets the bytes that `other` sends before it returns, as they come, in pieces of any size. They end with the text and the mark.
+  /// The bytes of a copy that fails have arrived, too.
+  ///
   /// *Cancellation* of the caller ends the copy.
   static func run(
-    seconds: UInt32, own: @escaping @Sendable () -> Void, other: @escaping @Sendable () -> String
+    seconds: UInt32, own: @escaping @Sendable () -> Void,
+    other: @escaping @Sendable (_ send: @escaping @Sendable ([UInt8]) -> Void) -> String,
+    receive: (@Sendable ([UInt8]) -> Void)? = nil
   ) async -> Answer {
     let process = ChildProcess()
     return await withTaskCancellationHandler {
@@ -33,7 +38,7 @@ final class ChildProcess: Sendable {
         SimulationTurns.shared.request { end in
           do {
             try startThread(name: "simulation") {
-              let answer = process.run(seconds, own, other)
+              let answer = process.run(seconds, own, other, receive)
               end()
               continuation.resume(returning: answer)
             }
@@ -56,13 +61,21 @@ final class ChildProcess: Sendable {
     }
   }
 
-  private func run(_ seconds: UInt32, _ own: () -> Void, _ other: () -> String) -> Answer {
+  private func run(
+    _ seconds: UInt32, _ own: () -> Void, _ other: (_ send: @escaping @Sendable ([UInt8]) -> Void) -> String,
+    _ receive: (([UInt8]) -> Void)?
+  ) -> Answer {
     var child = cvirtualtime_child()
     // SAFETY: the child is valid for the calls, and the answer is freed once.
     let result = unsafe cvirtualtime_fork(&child, seconds)
     if result < 0 { return .failed("could not start: \(SystemError(call: "fork", errno: -result))") }
     if result == 0 {
-      let text = other() + Self.mark
+      let copy = child
+      let text =
+        other { bytes in
+          var copy = copy
+          unsafe cvirtualtime_send(&copy, bytes, bytes.count)
+        } + Self.mark
       unsafe cvirtualtime_answer(&child, text, text.utf8.count)
     }
     let isCancelled = state.withLock { state in
@@ -72,14 +85,29 @@ final class ChildProcess: Sendable {
     }
     if isCancelled { unsafe cvirtualtime_kill(&child) }
     own()
-    var count = 0
-    let bytes = unsafe cvirtualtime_read_answer(&child, &count)
-    defer { unsafe cvirtualtime_free_answer(bytes) }
+    let rest = Self.receive(from: &child, receive)
     state.withLock { $0 = .idle }
     let status = unsafe cvirtualtime_wait_for_end(&child)
-    let text = unsafe String(decoding: UnsafeRawBufferPointer(start: bytes, count: count), as: UTF8.self)
-    if text.utf8.last == Self.mark.utf8.last { return .text(String(text.dropLast(Self.mark.count))) }
+    if rest.last == Self.mark.utf8.last {
+      return .text(receive == nil ? String(decoding: rest.dropLast(), as: UTF8.self) : "")
+    }
     return .failed(Self.end(status, after: seconds))
+  }
+
+  /// Passes on everything that the copy writes. Returns it, or only the last piece if `body` gets all of it.
+  private static func receive(from child: inout cvirtualtime_child, _ body: (([UInt8]) -> Void)?) -> [UInt8] {
+    var all: [UInt8] = []
+    var piece = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      // SAFETY: the child is valid for the call, which writes no more than the array has room for.
+      let count = unsafe piece.withUnsafeMutableBytes { memory in
+        unsafe cvirtualtime_receive(&child, memory.baseAddress, memory.count)
+      }
+      if count == 0 { return all }
+      if body != nil { all.removeAll() }
+      all += piece[..<count]
+      body?(all)
+    }
   }
 
   private static func end(_ status: Int32, after seconds: UInt32) -> String {

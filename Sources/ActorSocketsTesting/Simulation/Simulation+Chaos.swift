@@ -79,9 +79,17 @@ private actor ChaosMaker {
   private func repair(_ now: Int64, on thread: VirtualThread) {
     for fault in faults where fault.end <= now {
       fault.repair()
-      thread.note("chaos: \(fault.fault) ends")
+      note("chaos: \(fault.fault) ends", of: fault.fault, on: thread)
     }
     faults.removeAll { $0.end <= now }
+  }
+
+  /// The record has the conditions of hosts anyway.
+  private func note(_ text: String, of fault: Chaos.Fault, on thread: VirtualThread) {
+    switch fault {
+    case .crash, .pause: thread.noteInTrace(text)
+    default: thread.note(text)
+    }
   }
 
   private func draw(_ range: ClosedRange<Duration>, on thread: VirtualThread) -> Int64 {
@@ -103,7 +111,7 @@ private actor ChaosMaker {
       return position < 0
     }
     guard let fault = fault ?? possible.last, let begun = begin(fault, on: thread, &random) else { return }
-    thread.note("chaos: \(fault) \(begun.text)")
+    note("chaos: \(fault) \(begun.text)", of: fault, on: thread)
     faults.append(Current(fault: fault, end: thread.elapsed + time, repair: begun.repair))
   }
 
@@ -158,11 +166,20 @@ private actor ChaosMaker {
     }.map { all[$0] }
     let others = all.filter { !group.contains($0) }
     let ways = group.flatMap { one in others.flatMap { [(one, $0), ($0, one)] } }
-    for (from, to) in ways { thread.network.links.disturb(from: from, to: to, change) }
+    Self.disturb(ways, on: thread, change)
     let names = group.map { thread.hosts[$0].name }.joined(separator: ", ")
     return (
       "between \(names) and the others",
-      { for (from, to) in ways { thread.network.links.disturb(from: from, to: to, restore) } }
+      { Self.disturb(ways, on: thread, restore) }
     )
+  }
+
+  private static func disturb(
+    _ ways: [(Int, Int)], on thread: VirtualThread, _ change: (inout LinkDisturbance) -> Void
+  ) {
+    for (from, to) in ways {
+      thread.network.links.disturb(from: from, to: to, change)
+      thread.happenedLink(from: from, to: to)
+    }
   }
 }

@@ -38,8 +38,9 @@ extension Simulation {
           seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, keepsTrace: checksDeterminism)
       }
       let simulation = make()
+      await explainAbort(of: make, body)
+      let start = continuousNanoseconds()
       do {
-        let start = continuousNanoseconds()
         try await simulation.run { try await body(simulation) }
         if checksDeterminism {
           let seconds = (continuousNanoseconds() - start) / 1_000_000_000
@@ -47,7 +48,10 @@ extension Simulation {
         }
       } catch {
         try Task.checkCancellation()
-        throw SimulationFailure(seed: seed, error: error, trace: simulation.trace)
+        let seconds = (continuousNanoseconds() - start) / 1_000_000_000
+        let account = await make().account(of: "\(error)", hash: simulation.traceHash, after: seconds, body)
+        try Task.checkCancellation()
+        throw SimulationFailure(seed: seed, error: error, trace: simulation.trace, account: account)
       }
     }
   }

@@ -20,7 +20,7 @@ extension Simulation {
     let program = try other.prepare { if isCopy.withLock({ $0 }) { try await body(other) } }
     let answer = await ChildProcess.run(seconds: UInt32(clamping: 60 + 10 * seconds)) {
       program.run(isWatched: false)
-    } other: {
+    } other: { _ in
       isCopy.withLock { $0 = true }
       program.run(isWatched: false)
       let difference = self.difference(from: other)

@@ -56,10 +56,17 @@ public struct SimulationFailure: Error, CustomStringConvertible {
   public let error: any Error
   /// The last lines of the trace.
   public let trace: [String]
+  let account: RunAccount?
 
-  /// The seed, the error and the last 20 lines of the trace.
+  /// What happened until the first failure: notes, faults and what waited, without packets. At most 60 lines, the earliest first. Empty if the
+  /// run could not be recorded.
+  public var story: [String] { account?.story ?? [] }
+  /// The path of the picture of the run; `nil` without ACTORSOCKETS_PICTURES in the environment.
+  public var picture: String? { account?.picture }
+
+  /// The seed, the error and the story. If there is no story, the last 20 lines of the trace.
   public var description: String {
-    "seed \(seed) fails: \(error)\nThe end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())\n"
-      + "Set ACTORSOCKETS_SEED=\(seed) to run only this seed."
+    let text = account?.text ?? "The end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())"
+    return "seed \(seed) fails: \(error)\n\(text)\nSet ACTORSOCKETS_SEED=\(seed) to run only this seed."
   }
 }

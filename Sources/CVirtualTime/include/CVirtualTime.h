@@ -83,9 +83,11 @@ typedef struct cvirtualtime_child {
 int cvirtualtime_fork(cvirtualtime_child *_Nonnull child, unsigned seconds);
 /// Called in the child: gives the parent these bytes, and ends the process
 _Noreturn void cvirtualtime_answer(const cvirtualtime_child *_Nonnull child, const char *_Nonnull bytes, size_t count);
-/// Called in the parent: waits until the child has answered or ended. The caller frees the answer
-char *_Nonnull cvirtualtime_read_answer(cvirtualtime_child *_Nonnull child, size_t *_Nonnull count);
-void cvirtualtime_free_answer(char *_Nonnull answer);
+/// Called in the child: gives the parent bytes before the answer. If the parent cannot get them, the child ends
+void cvirtualtime_send(const cvirtualtime_child *_Nonnull child, const void *_Nonnull bytes, size_t count);
+/// Called in the parent: waits for bytes of the child, and returns how many there are. Returns 0 once, after the last ones, when the child
+/// has answered or ended
+size_t cvirtualtime_receive(cvirtualtime_child *_Nonnull child, void *_Nullable bytes, size_t room);
 /// Called in the parent, before it has waited for the end
 void cvirtualtime_kill(const cvirtualtime_child *_Nonnull child);
 /// Called in the parent: waits for the end. Returns the status of wait(2), or -1 if other code has taken it

@@ -60,10 +60,16 @@ import Testing
     let issues = try await Self.run(.simulated(seeds: 10)) {
       let seed = Simulation.current?.seed ?? 0
       seeds.withLock { $0.append(seed) }
+      Simulation.current?.note("the seed is \(seed)")
       #expect(seed < 3)
+      Simulation.current?.note("it continues")
     }
     #expect(seeds.withLock { $0 } == [0, 1, 2, 3])
-    #expect(issues.count == 1 && issues[0].contains("ACTORSOCKETS_SEED=3"), "\(issues)")
+    #expect(issues.count == 2 && issues[0].contains("ACTORSOCKETS_SEED=3"), "\(issues)")
+    // The second one is a warning with the story, up to the failure.
+    let story = try #require(issues.last)
+    #expect(story.contains("seed 3: What happened") && story.contains("main  the seed is 3\n"), "\(story)")
+    #expect(story.contains("main  FAILS: Expectation failed: ") && !story.contains("it continues"), "\(story)")
   }
 
   @Test func `A test that throws stops the run, and names its seed`() async throws {

@@ -1,0 +1,110 @@
+// The events of one run, within a limit. A pure machine.
+//
+// Invariants:
+// - Packets and other events have a limit each, so many packets do not displace what explains them. The oldest go first, and are counted.
+// - The names of hosts stay.
+// - The size of an event is that of its text in the picture, so the limits bound the file.
+
+struct RunRecord {
+  struct Limits: Sendable {
+    /// In bytes.
+    var packets = 4_500_000
+    var others = 1_500_000
+    /// In events: the picture has to stay quick.
+    var count = 60_000
+  }
+
+  private(set) var hosts = [VirtualThread.ownHost]
+  private var packetList: LimitedList
+  private var otherList: LimitedList
+  /// The number of the next event. It orders events of one time.
+  private var next = 0
+  /// The hash of the trace when the run ended; `nil` if the process ended before.
+  private(set) var hash: UInt64?
+
+  init(_ limits: Limits = Limits()) {
+    packetList = LimitedList(size: limits.packets, count: limits.count)
+    otherList = LimitedList(size: limits.others, count: limits.count)
+  }
+
+  mutating func add(_ event: RunEvent) {
+    defer { next += 1 }
+    switch event.content {
+    case .host(let name): hosts.append(RunEvent.cut(name, to: 100))
+    case .packet: packetList.add(event, next)
+    case .end(let hash):
+      self.hash = hash
+      otherList.add(event, next)
+    default: otherList.add(event, next)
+    }
+  }
+
+  var packets: some Collection<LimitedList.Element> { packetList.elements }
+  /// Not packets and hosts.
+  var others: some Collection<LimitedList.Element> { otherList.elements }
+  var droppedPackets: Int { packetList.dropped }
+  var droppedOthers: Int { otherList.dropped }
+
+  /// The last event's; zero without events.
+  var end: Int64 { max(packetList.elements.last?.event.time ?? 0, otherList.elements.last?.event.time ?? 0) }
+
+  /// The host of the last event.
+  var lastHost: Int {
+    [packetList.elements.last, otherList.elements.last].compactMap { $0 }.max { $0.number < $1.number }?.event.host ?? 0
+  }
+
+  /// The first failure.
+  var failure: RunEvent? {
+    others.first { if case .failure = $0.event.content { true } else { false } }?.event
+  }
+
+  /// The operations and tasks that waited at the first failure.
+  var waiting: [String] {
+    for element in others {
+      if case .waiting(let lines) = element.event.content { return lines }
+    }
+    return []
+  }
+
+  func name(of host: Int) -> String { hosts.indices.contains(host) ? hosts[host] : "host \(host)" }
+}
+
+struct LimitedList {
+  struct Element: Sendable {
+    let event: RunEvent
+    let number: Int
+    /// As in the picture.
+    let json: [UInt8]
+  }
+
+  private let mostBytes: Int
+  private let mostElements: Int
+  private var stored: [Element] = []
+  /// Elements before it are dropped.
+  private var first = 0
+  private var size = 0
+  private(set) var dropped = 0
+
+  /// `size` is in bytes.
+  init(size: Int, count: Int) {
+    mostBytes = size
+    mostElements = count
+  }
+
+  var elements: ArraySlice<Element> { stored[first...] }
+
+  mutating func add(_ event: RunEvent, _ number: Int) {
+    let json = event.json(number)
+    stored.append(Element(event: event, number: number, json: json))
+    size += json.count + 1
+    while first < stored.count, size > mostBytes || stored.count - first > mostElements {
+      size -= stored[first].json.count + 1
+      first += 1
+      dropped += 1
+    }
+    if first > 1_000, first > stored.count / 2 {
+      stored.removeFirst(first)
+      first = 0
+    }
+  }
+}
