@@ -75,7 +75,7 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
   ) async -> String? {
     await withoutActuallyEscaping(function) { function in
       await Simulation.account(
-        of: "an expectation was not met", seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay
+        reason: "an expectation was not met", seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay
       ) { _ in
         try await function()
       }
@@ -118,7 +118,8 @@ extension Trait where Self == SimulatedTrait {
   /// ```
   ///
   /// `Simulation.current` is the simulation in which the test runs. An issue names its seed; with `ACTORSOCKETS_SEED` in the environment only
-  /// that seed runs.
+  /// that seed runs. If an expectation is not met, a warning has the story of the run: notes, faults and what waited. With
+  /// `ACTORSOCKETS_PICTURES`, which names a folder, there is a picture, too.
   ///
   /// A test that waits for something that never comes is cancelled, and fails with a ``SimulationError``. If it still waits after that,
   /// the process ends, because a test function cannot outlive the scope that the testing library has given it.

@@ -86,7 +86,8 @@ extension PacketView {
       from: numbers[0], to: numbers[1], kind: kind, sourcePort: numbers[3], destinationPort: numbers[4], flags: flags,
       sequence: numbers[6], acknowledged: Int(fields[8]), isRepeated: Int(fields[9]) == 1, count: numbers[7],
       bytes: LineFields.bytes(hexadecimal: fields[12]),
-      arrivals: fields[11].split(separator: " ").compactMap { Int64($0) }, loss: Loss(rawValue: fields[10]))
+      arrivals: fields[11].utf8.split(separator: UInt8(ascii: " ")).compactMap { Int64(Substring($0)) },
+      loss: Loss(rawValue: fields[10]))
   }
 }
 

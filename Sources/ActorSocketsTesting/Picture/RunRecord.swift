@@ -1,7 +1,7 @@
 // The events of one run, within a limit. A pure machine.
 //
 // Invariants:
-// - Packets and other events have a limit each, so many packets do not displace what explains them. The oldest go first, and are counted.
+// - Packets and other events have a limit each, so a large number of packets does not displace what explains them. The oldest go first, and are counted.
 // - The names of hosts stay.
 // - The size of an event is that of its text in the picture, so the limits bound the file.
 

@@ -37,7 +37,8 @@ struct RunStory {
     switch event.content {
     case .note(let text), .change(let text): text
     case .state(_, _, let text): text
-    case .failure(let text): "FAILS: " + (text.split(separator: "\n").first.map(String.init) ?? text)
+    case .failure(let text):
+      "FAILS: " + String(decoding: text.utf8.prefix { $0 != LineSplitter.lineFeed }, as: UTF8.self)
     case .host, .link, .packet, .waiting, .end: nil
     }
   }

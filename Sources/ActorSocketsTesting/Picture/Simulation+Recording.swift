@@ -10,7 +10,7 @@ package import SocketSystem
 package struct PictureSettings: Sendable {
   /// The name of the test that explores seeds.
   package var name = "simulation"
-  /// Where the files are; `nil` if there shall be none.
+  /// Where the files are; `nil` for no pictures.
   package var folder = CurrentProcess.variable("ACTORSOCKETS_PICTURES").flatMap { $0.isEmpty ? nil : $0 }
 
   package init() {}
@@ -54,7 +54,7 @@ extension Simulation {
   /// Without a `reason`, only a run that ends the process is a failure. Returns `nil` if it is not, or if the copy cannot be made. `seconds` is
   /// how long the failed run took.
   func account(
-    of reason: String?, hash: UInt64?, after seconds: Int64,
+    reason: String?, hash: UInt64?, after seconds: Int64,
     _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async -> RunAccount? {
     let isCopy = Locked(false)
@@ -86,7 +86,7 @@ extension Simulation {
   ) async {
     if pictures.folder == nil || CurrentProcess.variable("ACTORSOCKETS_SEED") == nil { return }
     let simulation = make()
-    guard let account = await simulation.account(of: nil, hash: nil, after: 0, body),
+    guard let account = await simulation.account(reason: nil, hash: nil, after: 0, body),
       let abort = account.abort
     else { return }
     StandardError.write(line: "seed \(simulation.seed): the process \(abort). What happened, without packets:")
@@ -97,12 +97,12 @@ extension Simulation {
   /// Runs a seed whose expectations were not met once more, and returns what happened, with the place of the picture. The first failure that
   /// is recorded is the reason that the picture shows; without any, it is `reason`. Returns `nil` if the run cannot be recorded.
   package static func account(
-    of reason: String, seed: UInt64, order: Order, timeLimit: Duration, timeOfDay: UnixTime?,
+    reason: String, seed: UInt64, order: Order, timeLimit: Duration, timeOfDay: UnixTime?,
     _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async -> String? {
     let simulation = Simulation(
       seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, keepsTrace: false)
-    return await simulation.account(of: reason, hash: nil, after: 4, body)?.text
+    return await simulation.account(reason: reason, hash: nil, after: 4, body)?.text
   }
 
   private static func account(
@@ -112,7 +112,8 @@ extension Simulation {
     var abort: String?
     if case .failed(let sentence) = answer {
       abort = sentence
-      record.add(RunEvent(time: record.end, host: record.lastHost, content: .failure("the process \(sentence)")))
+      record.add(
+        RunEvent(time: record.end, host: record.lastHost, content: .failure("after this, the process \(sentence)")))
     }
     if reason == nil, abort == nil { return nil }
     let repeats: Bool? = if let hash, let own = record.hash { hash == own } else { nil }

@@ -12,6 +12,10 @@ extension Simulation {
   /// Let the body throw an error when it finds a failure, because a failed `#expect` does not stop the run. A failed `#require` stops the
   /// run, too, but the testing library reports it a second time. If the environment has `ACTORSOCKETS_SEED`, only that seed runs.
   ///
+  /// A seed that fails runs once more, in a copy of the process, to record what happens: ``SimulationFailure/story``. Files that it writes are
+  /// written twice. If the environment has `ACTORSOCKETS_PICTURES`, which names a folder, a page for browsers shows the run:
+  /// ``SimulationFailure/picture``.
+  ///
   /// *Cancellation* of the caller cancels the body, and no further seed runs. *Ordering*: the seeds run one after the other.
   ///
   /// - Parameters:
@@ -24,7 +28,7 @@ extension Simulation {
   ///     first event that differs. The copy has other addresses in memory, and no sockets and pipes of the process. Its output and its failed
   ///     expectations are dropped, and files that it writes are written twice. A seed takes twice as long, and all its events are kept.
   ///   - body: The program. It gets its simulation.
-  /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;
+  /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with its story;
   ///   `CancellationError`; ``SimulationError`` if `ACTORSOCKETS_SEED` is not a number.
   public static func explore(
     seeds: some Sequence<UInt64> & Sendable, order: Order = .random, timeLimit: Duration = .seconds(86_400),
@@ -49,7 +53,7 @@ extension Simulation {
       } catch {
         try Task.checkCancellation()
         let seconds = (continuousNanoseconds() - start) / 1_000_000_000
-        let account = await make().account(of: "\(error)", hash: simulation.traceHash, after: seconds, body)
+        let account = await make().account(reason: "\(error)", hash: simulation.traceHash, after: seconds, body)
         try Task.checkCancellation()
         throw SimulationFailure(seed: seed, error: error, trace: simulation.trace, account: account)
       }

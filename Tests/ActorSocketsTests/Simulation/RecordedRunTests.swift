@@ -87,7 +87,7 @@ import Testing
   }
 
   @Test func `The story of a run that ends its process has what came before`() async throws {
-    let account = await Simulation(seed: 7).account(of: nil, hash: nil, after: 0) { simulation in
+    let account = await Simulation(seed: 7).account(reason: nil, hash: nil, after: 0) { simulation in
       simulation.note("begins")
       try await simulation.host("n1").run {
         try await Task.sleep(for: .seconds(1))
@@ -98,9 +98,9 @@ import Testing
     #expect(
       account?.story == [
         "  0.000000 s  main  begins", "  1.000000 s  n1    ends the process",
-        "  1.000000 s  n1    FAILS: the process was ended by the signal 9",
+        "  1.000000 s  n1    FAILS: after this, the process was ended by the signal 9",
       ])
-    let passes = await Simulation(seed: 7).account(of: nil, hash: nil, after: 0) { $0.note("ends") }
+    let passes = await Simulation(seed: 7).account(reason: nil, hash: nil, after: 0) { $0.note("ends") }
     #expect(passes == nil)
   }
 
@@ -197,7 +197,7 @@ import Testing
     let record = try await Self.record { simulation in
       let (one, two) = (simulation.host("n1"), simulation.host("n2"))
       try await one.run {
-        let endpoint = try UDPEndpoint.bind(to: .any)
+        let endpoint = try UDPEndpoint.bind()
         func send(_ text: String) async throws {
           try await endpoint.send(Array(text.utf8), to: .host("n2", port: 7))
         }

@@ -25,7 +25,7 @@ final class ElectionWitness: Sendable {
   }
 }
 
-/// Lets three nodes elect leaders for three seconds, while they crash and packets are lost.
+/// Lets three nodes elect leaders for a while, in which they crash and packets are lost.
 func elect(in simulation: Simulation, storesVote: Bool) async throws {
   simulation.defaultLink = NetworkLink(latency: .uniform(.milliseconds(1), .milliseconds(30)), loss: 0.05)
   let names = ["red", "green", "blue"]
@@ -45,13 +45,13 @@ func elect(in simulation: Simulation, storesVote: Bool) async throws {
   var chaos = Chaos(
     interval: .milliseconds(50)...(.milliseconds(200)), duration: .milliseconds(10)...(.milliseconds(200)))
   chaos.weights = [.crash: 2, .partition: 1, .loss: 1]
-  try await simulation.withChaos(chaos) { try await Task.sleep(for: .seconds(3)) }
+  try await simulation.withChaos(chaos) { try await Task.sleep(for: .milliseconds(1_500)) }
 }
 
 /// The election of the article about pictures.
 @Suite(.tags(.simulation, .crashes)) struct ElectionTests {
   @Test func `A term has one leader at most`() async throws {
-    try await Simulation.explore(seeds: 0..<100) { try await elect(in: $0, storesVote: true) }
+    try await Simulation.explore(seeds: 0..<50) { try await elect(in: $0, storesVote: true) }
   }
 
   @Test func `A simulation finds that a node votes twice in a term`() async throws {

@@ -35,7 +35,7 @@
       canvas.style.height = v.height + 'px';
     }
     draw(ctx, state.plan, model, state, state.paint, v);
-    drawOverview(overview, state.plan, model, state.paint, v, v.ratio);
+    drawOverview(overview, state.plan, state.paint, v);
   }
 
   function repaint() {
@@ -184,7 +184,7 @@
     at('flow').addEventListener('change', () => { filter.flow = at('flow').value; refresh(); });
     at('query').addEventListener('input', () => {
       filter.query = at('query').value.toLowerCase();
-      refresh();
+      if (filter.only) refresh(); else { count(); repaint(); }
     });
     at('query').addEventListener('keydown', (event) => {
       if (event.key === 'Enter') step(event.shiftKey ? -1 : 1, (item) => isMatch(item, filter));

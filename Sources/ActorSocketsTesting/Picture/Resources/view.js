@@ -16,6 +16,17 @@ function gapOf(points) {
 
 /** At most so many lines of text that fit into the width; the last one ends with … if something is missing. */
 function wrap(ctx, text, width, most) {
+  const key = `${ctx.font}|${Math.round(width)}|${most}|${text}`, known = wrapped.get(key);
+  if (known) return known;
+  if (wrapped.size > 100_000) wrapped.clear();
+  const lines = linesOf(ctx, text, width, most);
+  wrapped.set(key, lines);
+  return lines;
+}
+
+const wrapped = new Map();
+
+function linesOf(ctx, text, width, most) {
   const lines = [];
   let rest = text;
   while (rest && lines.length < most) {
@@ -96,6 +107,7 @@ function layOut(model, filter, width, zoom, ctx) {
     point.y = y;
     if (item) item.y = y;
   }
+  for (const item of items) item.bottom = item.ends.reduce((most, end) => Math.max(most, end.y), item.y + ROW * (item.lines.length + 1));
   const height = Math.max(y, ...bottoms.values(), 0) + 30;
   return { items, lanes, slots, place, points, breaks, height, width: right + 6 };
 }
@@ -294,9 +306,8 @@ function draw(ctx, plan, model, state, paint, view) {
   drawLanes(ctx, plan, model, paint, top, bottom);
   const near = [];
   for (const item of plan.items) {
-    let end = item.y + 80;
-    for (const e of item.ends) end = Math.max(end, e.y);
-    if (end >= top - 20 && item.y <= bottom + 20) near.push(item);
+    if (item.y > bottom + 20) break;
+    if (item.bottom >= top - 20) near.push(item);
   }
   const alpha = (item) => state.filter.query && !isMatch(item, state.filter) ? 0.25 : 1;
   for (const item of near) {
@@ -335,6 +346,8 @@ function draw(ctx, plan, model, state, paint, view) {
 function itemAt(plan, x, y) {
   let best = null, nearest = 7;
   for (const item of plan.items) {
+    if (item.y > y + 20) break;
+    if (item.bottom < y - 20) continue;
     if (item.class === 'failure') {
       if (y >= item.y - 4 && y <= item.y + 10 + ROW * item.lines.length) return item;
       continue;
@@ -351,23 +364,38 @@ function itemAt(plan, x, y) {
   return best;
 }
 
-function drawOverview(canvas, plan, model, paint, view, ratio) {
-  const width = canvas.clientWidth, height = canvas.clientHeight, ctx = canvas.getContext('2d');
+/** The whole run in a strip: packets first, so that they do not hide what explains them. */
+function overviewOf(plan, paint, width, height, ratio) {
+  const canvas = document.createElement('canvas'), ctx = canvas.getContext('2d');
   canvas.width = width * ratio;
   canvas.height = height * ratio;
   ctx.scale(ratio, ratio);
-  const factor = height / plan.height;
+  const factor = height / plan.height, part = (width - 4) / plan.lanes.length;
   ctx.fillStyle = paint.soft;
   ctx.fillRect(0, 0, width, height);
-  for (const item of plan.items) {
-    const isPacket = item.kind === 'packet' && !item.loss;
-    ctx.globalAlpha = isPacket ? 0.35 : 1;
-    ctx.fillStyle = item.class === 'failure' ? paint.fail : isPacket ? paint.host(item.host) : colourOf(item, paint);
-    const index = plan.lanes.indexOf(item.host), part = (width - 4) / plan.lanes.length;
+  const isOrdinary = (item) => item.kind === 'packet' && !item.loss;
+  for (const item of plan.items.filter(isOrdinary).concat(plan.items.filter((item) => !isOrdinary(item)))) {
+    ctx.globalAlpha = item.kind !== 'packet' ? 1 : item.loss ? 0.7 : 0.3;
+    ctx.fillStyle = isOrdinary(item) ? paint.host(item.host) : colourOf(item, paint);
     if (item.class === 'failure') ctx.fillRect(0, item.y * factor - 1, width, 3);
-    else ctx.fillRect(2 + index * part, item.y * factor, Math.max(2, part - 1), Math.max(1, factor * 8));
+    else ctx.fillRect(2 + plan.lanes.indexOf(item.host) * part, item.y * factor, Math.max(2, part - 1), Math.max(item.kind === 'packet' ? 0.5 : 1.5, factor * 8));
   }
-  ctx.globalAlpha = 1;
+  return canvas;
+}
+
+function drawOverview(canvas, plan, paint, view) {
+  const width = canvas.clientWidth, height = canvas.clientHeight, ctx = canvas.getContext('2d');
+  const key = `${width} ${height} ${view.ratio} ${paint.page}`;
+  if (!width || !height) return;
+  if (plan.overviewKey !== key) {
+    plan.overview = overviewOf(plan, paint, width, height, view.ratio);
+    plan.overviewKey = key;
+  }
+  canvas.width = plan.overview.width;
+  canvas.height = plan.overview.height;
+  ctx.drawImage(plan.overview, 0, 0);
+  ctx.scale(view.ratio, view.ratio);
+  const factor = height / plan.height;
   ctx.strokeStyle = paint.focus;
   ctx.lineWidth = 2;
   ctx.strokeRect(1, Math.max(1, view.top * factor), width - 2, Math.max(6, view.height * factor - 2));
