@@ -76,6 +76,7 @@ extension RunEvent {
         json.raw(",")
         json.number(number)
       }
+    case .clock: json.string("clock")
     case .end: json.string("end")
     case .waiting(let lines):
       json.string("waiting")

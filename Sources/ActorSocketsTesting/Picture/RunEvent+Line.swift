@@ -27,6 +27,7 @@ extension RunEvent {
     case .waiting(let lines):
       fields.add("w")
       for line in lines { fields.add(line) }
+    case .clock: fields.add("t")
     case .end(let hash): fields.add("e", "\(hash)")
     }
     return fields.bytes
@@ -49,6 +50,7 @@ extension RunEvent.Content {
     case (UInt8(ascii: "n"), 1): self = .note(first)
     case (UInt8(ascii: "c"), 1): self = .change(first)
     case (UInt8(ascii: "f"), 1): self = .failure(first)
+    case (UInt8(ascii: "t"), 0): self = .clock
     case (UInt8(ascii: "e"), 1):
       guard let hash = UInt64(first) else { return nil }
       self = .end(hash: hash)

@@ -15,6 +15,8 @@ struct RunEvent: Hashable, Sendable {
     case failure(String)
     /// The operations and tasks that waited when the run failed.
     case waiting([String])
+    /// Time has moved, and work of this host runs. It tells when a process has ended, if nothing else does.
+    case clock
     /// The program has ended; `hash` is that of the trace.
     case end(hash: UInt64)
   }

@@ -21,6 +21,10 @@ struct RunRecord {
   private var next = 0
   /// The hash of the trace when the run ended; `nil` if the process ended before.
   private(set) var hash: UInt64?
+  /// The time of the last event.
+  private(set) var end: Int64 = 0
+  /// The host of the last event.
+  private(set) var lastHost = 0
 
   init(_ limits: Limits = Limits()) {
     packetList = LimitedList(size: limits.packets, count: limits.count)
@@ -28,6 +32,9 @@ struct RunRecord {
   }
 
   mutating func add(_ event: RunEvent) {
+    end = max(end, event.time)
+    lastHost = event.host
+    if case .clock = event.content { return }
     defer { next += 1 }
     switch event.content {
     case .host(let name): hosts.append(RunEvent.cut(name, to: 100))
@@ -44,14 +51,6 @@ struct RunRecord {
   var others: some Collection<LimitedList.Element> { otherList.elements }
   var droppedPackets: Int { packetList.dropped }
   var droppedOthers: Int { otherList.dropped }
-
-  /// The last event's; zero without events.
-  var end: Int64 { max(packetList.elements.last?.event.time ?? 0, otherList.elements.last?.event.time ?? 0) }
-
-  /// The host of the last event.
-  var lastHost: Int {
-    [packetList.elements.last, otherList.elements.last].compactMap { $0 }.max { $0.number < $1.number }?.event.host ?? 0
-  }
 
   /// The first failure.
   var failure: RunEvent? {

@@ -39,7 +39,7 @@ struct RunStory {
     case .state(_, _, let text): text
     case .failure(let text):
       "FAILS: " + String(decoding: text.utf8.prefix { $0 != LineSplitter.lineFeed }, as: UTF8.self)
-    case .host, .link, .packet, .waiting, .end: nil
+    case .host, .link, .packet, .waiting, .clock, .end: nil
     }
   }
 

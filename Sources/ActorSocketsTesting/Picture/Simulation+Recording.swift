@@ -113,7 +113,7 @@ extension Simulation {
     if case .failed(let sentence) = answer {
       abort = sentence
       record.add(
-        RunEvent(time: record.end, host: record.lastHost, content: .failure("after this, the process \(sentence)")))
+        RunEvent(time: record.end, host: record.lastHost, content: .failure("the process \(sentence)")))
     }
     if reason == nil, abort == nil { return nil }
     let repeats: Bool? = if let hash, let own = record.hash { hash == own } else { nil }

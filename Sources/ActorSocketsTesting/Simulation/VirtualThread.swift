@@ -258,6 +258,7 @@ internal import Synchronization
     if schedule.now > clock.nanoseconds {
       clock.nanoseconds = schedule.now
       network.now = schedule.now
+      happened(.clock, on: work.owner.host)
     }
     if work.kind.belongsToHost {
       if !isAlive(work.owner) { return abandon(work) }

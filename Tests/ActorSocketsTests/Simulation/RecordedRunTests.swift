@@ -91,14 +91,15 @@ import Testing
       simulation.note("begins")
       try await simulation.host("n1").run {
         try await Task.sleep(for: .seconds(1))
-        simulation.note("ends the process")
+        simulation.note("waits")
+        try await Task.sleep(for: .seconds(1))
         kill(getpid(), SIGKILL)
       }
     }
     #expect(
       account?.story == [
-        "  0.000000 s  main  begins", "  1.000000 s  n1    ends the process",
-        "  1.000000 s  n1    FAILS: after this, the process was ended by the signal 9",
+        "  0.000000 s  main  begins", "  1.000000 s  n1    waits",
+        "  2.000000 s  n1    FAILS: the process was ended by the signal 9",
       ])
     let passes = await Simulation(seed: 7).account(reason: nil, hash: nil, after: 0) { $0.note("ends") }
     #expect(passes == nil)

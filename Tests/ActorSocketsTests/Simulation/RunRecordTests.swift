@@ -9,7 +9,7 @@ import Testing
 
   private static let contents: [RunEvent.Content] = [
     .host("n1"), .host(""), .note(awkward), .note(""), .change(awkward), .failure(awkward), .waiting([]),
-    .waiting([awkward, "", "b"]), .end(hash: .max), .state(of: 3, .withoutPower, change: awkward),
+    .waiting([awkward, "", "b"]), .clock, .end(hash: .max), .state(of: 3, .withoutPower, change: awkward),
     .link(LinkView(from: 1, to: 2, text: awkward, isCut: true)), .packet(packet(count: 0)),
     .packet(packet(count: 256)),
     .packet(
@@ -81,6 +81,9 @@ import Testing
     #expect(record.waiting == ["read"] && record.lastHost == 2 && record.hash == nil)
     record.add(RunEvent(time: 7, host: 0, content: .end(hash: 9)))
     #expect(record.hash == 9 && record.end == 7)
+    let count = record.others.count
+    record.add(RunEvent(time: 8, host: 1, content: .clock))
+    #expect(record.end == 8 && record.lastHost == 1 && record.others.count == count)
   }
 
   @Test(arguments: [
