@@ -148,7 +148,7 @@ function makeModel(record) {
   const flows = new Map();
   for (const item of model.items) {
     model.end = Math.max(model.end, item.t);
-    item.long = item.kind === 'packet' ? `→${hosts[item.to]} ${wordsOf(item)}` : shown(item.text);
+    item.long = item.kind === 'packet' ? `→${hosts[item.to]} ${wordsOf(item)}` : shown(item.class === 'failure' ? item.text.split('\n')[0] : item.text);
     if (item.kind === 'state' && item.long.startsWith(hosts[item.host] + ' ')) item.long = item.long.slice(hosts[item.host].length + 1);
     if (item.kind !== 'packet') continue;
     if (item.flow) flows.set(item.flow, (flows.get(item.flow) || 0) + 1);
