@@ -340,8 +340,10 @@
   paintNow();
   document.querySelector('#story ol li:last-child')?.scrollIntoView({ block: 'nearest' });
   new ResizeObserver(() => {
-    if (scroller.clientWidth !== state.width) refresh();
-    paintNow();
+    requestAnimationFrame(() => {
+      if (scroller.clientWidth !== state.width) refresh();
+      paintNow();
+    });
   }).observe(scroller);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { state.paint = paintOf(); repaint(); });
   scroller.focus({ preventScroll: true });
