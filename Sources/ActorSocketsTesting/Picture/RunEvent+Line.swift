@@ -33,17 +33,22 @@ extension RunEvent {
     return fields.bytes
   }
 
-  init?(line: some Sequence<UInt8>) {
-    let fields = LineFields.texts(of: line)
-    guard fields.count >= 3, let time = Int64(fields[0]), let host = Int(fields[1]),
-      let content = Content(kind: fields[2], Array(fields[3...]))
+  init?(line: ArraySlice<UInt8>) {
+    let fields = LineFields.fields(of: line)
+    guard fields.count >= 3 else { return nil }
+    // The bytes of a packet are no text.
+    let isPacket = fields[2].first == UInt8(ascii: "p")
+    let texts = fields.dropLast(isPacket ? 1 : 0).map { String(decoding: $0, as: UTF8.self) }
+    guard texts.count >= 3, let time = Int64(texts[0]), let host = Int(texts[1]),
+      let content = Content(kind: texts[2], Array(texts[3...]), bytes: isPacket ? fields[fields.count - 1] : [])
     else { return nil }
     self.init(time: time, host: host, content: content)
   }
 }
 
 extension RunEvent.Content {
-  fileprivate init?(kind: String, _ fields: [String]) {
+  /// `bytes` are those of a packet.
+  fileprivate init?(kind: String, _ fields: [String], bytes: [UInt8]) {
     let first = fields.first ?? ""
     switch (kind.utf8.first, fields.count) {
     case (UInt8(ascii: "h"), 1): self = .host(first)
@@ -61,8 +66,8 @@ extension RunEvent.Content {
     case (UInt8(ascii: "l"), 4):
       guard let from = Int(first), let to = Int(fields[1]), let isCut = Int(fields[2]) else { return nil }
       self = .link(LinkView(from: from, to: to, text: fields[3], isCut: isCut == 1))
-    case (UInt8(ascii: "p"), 13):
-      guard let packet = PacketView(fields) else { return nil }
+    case (UInt8(ascii: "p"), 12):
+      guard let packet = PacketView(fields, bytes: bytes) else { return nil }
       self = .packet(packet)
     default: return nil
     }
@@ -76,10 +81,10 @@ extension PacketView {
     fields.add(isRepeated ? 1 : 0)
     fields.add(loss?.rawValue ?? "")
     fields.add(arrivals.map { "\($0)" }.joined(separator: " "))
-    fields.add(hexadecimal: bytes)
+    fields.add(data: bytes)
   }
 
-  fileprivate init?(_ fields: [String]) {
+  fileprivate init?(_ fields: [String], bytes: [UInt8]) {
     let numbers = fields[..<8].compactMap { Int($0) }
     guard numbers.count == 8, let kind = UInt8(exactly: numbers[2]), let flags = UInt8(exactly: numbers[5]) else {
       return nil
@@ -87,7 +92,7 @@ extension PacketView {
     self.init(
       from: numbers[0], to: numbers[1], kind: kind, sourcePort: numbers[3], destinationPort: numbers[4], flags: flags,
       sequence: numbers[6], acknowledged: Int(fields[8]), isRepeated: Int(fields[9]) == 1, count: numbers[7],
-      bytes: LineFields.bytes(hexadecimal: fields[12]),
+      bytes: bytes,
       arrivals: fields[11].utf8.split(separator: UInt8(ascii: " ")).compactMap { Int64(Substring($0)) },
       loss: Loss(rawValue: fields[10]))
   }
@@ -100,9 +105,16 @@ private struct LineFields {
 
   mutating func add(_ number: some BinaryInteger) { add("\(number)") }
 
-  mutating func add(_ text: String) {
-    separate()
-    for byte in text.utf8 {
+  mutating func add(_ text: String) { add(data: Array(text.utf8)) }
+
+  /// No field is empty and first, because the time is first.
+  mutating func add(data: [UInt8]) {
+    if !bytes.isEmpty { bytes.append(UInt8(ascii: "\t")) }
+    if !data.contains(where: Self.isSpecial) {
+      bytes += data
+      return
+    }
+    for byte in data {
       switch byte {
       case UInt8(ascii: "\\"): bytes += "\\\\".utf8
       case UInt8(ascii: "\t"): bytes += "\\t".utf8
@@ -112,47 +124,36 @@ private struct LineFields {
     }
   }
 
-  mutating func add(hexadecimal data: [UInt8]) {
-    separate()
-    let digits = Array("0123456789abcdef".utf8)
-    for byte in data { bytes += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
+  private static func isSpecial(_ byte: UInt8) -> Bool {
+    byte == UInt8(ascii: "\\") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\n")
   }
 
-  /// No field is empty and first, because the time is first.
-  private mutating func separate() {
-    if !bytes.isEmpty { bytes.append(UInt8(ascii: "\t")) }
-  }
-
-  static func texts(of line: some Sequence<UInt8>) -> [String] {
-    var fields: [[UInt8]] = [[]]
-    var isEscaped = false
-    for byte in line {
-      if isEscaped {
-        isEscaped = false
-        let meaning: UInt8? =
-          switch byte {
-          case UInt8(ascii: "t"): UInt8(ascii: "\t")
-          case UInt8(ascii: "n"): UInt8(ascii: "\n")
-          default: byte
-          }
-        if let meaning { fields[fields.count - 1].append(meaning) }
-      } else if byte == UInt8(ascii: "\\") {
-        isEscaped = true
-      } else if byte == UInt8(ascii: "\t") {
-        fields.append([])
-      } else {
-        fields[fields.count - 1].append(byte)
-      }
+  static func fields(of line: ArraySlice<UInt8>) -> [[UInt8]] {
+    var fields: [[UInt8]] = []
+    var rest = line
+    while let end = rest.firstIndex(of: UInt8(ascii: "\t")) {
+      fields.append(unescaped(rest[..<end]))
+      rest = rest[(end + 1)...]
     }
-    return fields.map { String(decoding: $0, as: UTF8.self) }
+    return fields + [unescaped(rest)]
   }
 
-  static func bytes(hexadecimal text: String) -> [UInt8] {
-    let digits = Array(text.utf8)
-    return stride(from: 0, to: digits.count - 1, by: 2).map { value(digits[$0]) << 4 | value(digits[$0 + 1]) }
-  }
-
-  private static func value(_ digit: UInt8) -> UInt8 {
-    digit >= UInt8(ascii: "a") ? (digit &- UInt8(ascii: "a") &+ 10) & 15 : (digit &- UInt8(ascii: "0")) & 15
+  private static func unescaped(_ field: ArraySlice<UInt8>) -> [UInt8] {
+    if !field.contains(UInt8(ascii: "\\")) { return Array(field) }
+    var bytes: [UInt8] = []
+    var isEscaped = false
+    for byte in field {
+      if !isEscaped, byte == UInt8(ascii: "\\") {
+        isEscaped = true
+        continue
+      }
+      switch (isEscaped, byte) {
+      case (true, UInt8(ascii: "t")): bytes.append(UInt8(ascii: "\t"))
+      case (true, UInt8(ascii: "n")): bytes.append(UInt8(ascii: "\n"))
+      default: bytes.append(byte)
+      }
+      isEscaped = false
+    }
+    return bytes
   }
 }

@@ -3,7 +3,7 @@
 // Invariants:
 // - Packets and other events have a limit each, so a large number of packets does not displace what explains them. The oldest go first, and are counted.
 // - The names of hosts stay.
-// - The size of an event is that of its text in the picture, so the limits bound the file.
+// - The size of an event is at least that of its text in the picture, so the limits bound the file.
 
 struct RunRecord {
   struct Limits: Sendable {
@@ -72,8 +72,11 @@ struct LimitedList {
   struct Element: Sendable {
     let event: RunEvent
     let number: Int
-    /// As in the picture.
-    let json: [UInt8]
+    /// In bytes: at least that of its text in the picture.
+    let size: Int
+
+    /// Its text in the picture.
+    var json: [UInt8] { event.json(number) }
   }
 
   private let mostBytes: Int
@@ -93,11 +96,11 @@ struct LimitedList {
   var elements: ArraySlice<Element> { stored[first...] }
 
   mutating func add(_ event: RunEvent, _ number: Int) {
-    let json = event.json(number)
-    stored.append(Element(event: event, number: number, json: json))
-    size += json.count + 1
+    let element = Element(event: event, number: number, size: event.jsonSize)
+    stored.append(element)
+    size += element.size
     while first < stored.count, size > mostBytes || stored.count - first > mostElements {
-      size -= stored[first].json.count + 1
+      size -= stored[first].size
       first += 1
       dropped += 1
     }

@@ -72,6 +72,17 @@ import Testing
     #expect(story.contains("main  FAILS: Expectation failed: ") && !story.contains("it continues"), "\(story)")
   }
 
+  @Test func `A picture has the name of its test`() async throws {
+    let folder = try Folder()
+    var settings = Simulation.pictures
+    settings.folder = folder.url.path
+    let issues = try await Simulation.$pictures.withValue(settings) {
+      try await Self.run(.simulated(from: 5)) { #expect(Simulation.current == nil) }
+    }
+    let path = folder.file("A-picture-has-the-name-of-its-test-seed-5.html").path
+    #expect(issues.count == 2 && issues[1].contains("A picture of the run: \(path)"), "\(issues)")
+  }
+
   @Test func `A test that throws stops the run, and names its seed`() async throws {
     struct Oops: Error {}
     let issues = try await Self.run(.simulated(seeds: 10)) {
