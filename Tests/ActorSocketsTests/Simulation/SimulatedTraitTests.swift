@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTesting
+import Foundation
 import Synchronization
 import TestSupport
 import Testing
