@@ -15,7 +15,7 @@ BUILD_NEEDS := --for 'building with Swift' git:git g++:g++ pkg-config:pkg-config
 TEST_NEEDS := --for 'the tests, as tools and peers' curl:curl socat:socat ncat:ncat wrk:wrk ip:iproute2 unshare:util-linux prlimit:util-linux perl:perl nft:nftables \
   strace:strace python3:python3 dnsmasq:dnsmasq-base nsenter:util-linux openssl:openssl update-ca-certificates:ca-certificates \
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql tshark:tshark \
-  microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy groff:groff-base zsh:zsh
+  microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy groff:groff-base zsh:zsh chromium:chromium
 DOCS_NEEDS := --for 'the documentation' python3:python3
 COUNTER_NEEDS := --for 'counting system calls and instructions' python3:python3 strace:strace openssl:openssl valgrind:valgrind objcopy:binutils cc:gcc
 EXAMPLE_NEEDS := --for 'the examples, as peers' redis-server:redis-server redis-cli:redis-tools dig:bind9-dnsutils mosquitto_pub:mosquitto-clients \

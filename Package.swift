@@ -46,6 +46,9 @@ let package = Package(
     .target(name: "CVirtualTime"),
     .target(
       name: "ActorSocketsTesting", dependencies: ["ActorSockets", "CVirtualTime", "EpollReactor", "SocketSystem"],
+      resources: ["picture.css", "picture.html", "model.js", "view.js", "page.js"].map {
+        .embedInCode("Picture/Resources/\($0)")
+      },
       swiftSettings: strict),
     // A target of its own, because only tests can link Swift Testing.
     .target(name: "ActorSocketsTestTraits", dependencies: ["ActorSocketsTesting"], swiftSettings: strict),

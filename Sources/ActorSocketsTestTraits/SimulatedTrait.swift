@@ -37,9 +37,11 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
     let seeds = try Simulation.chosenSeeds(seeds)
     if processes > 0 {
       guard let failures = try await search(seeds, test, testCase, function) else { return }
-      try await failures.show { seed in
-        if try await issues(of: seed, test, testCase, function) > 0 {
-          throw SimulationFailure(seed: seed, error: IssuesInTest(texts: []), trace: [], seedsTried: 1)
+      try await withoutActuallyEscaping(function) { function in
+        try await failures.show(settings, { _ in try await function() }) { seed in
+          if try await issues(of: seed, test, testCase, function) > 0 {
+            throw SimulationFailure(ofTestWith: seed, error: IssuesInTest(texts: []))
+          }
         }
       }
     }
@@ -54,12 +56,26 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
     let issues = Atomic<Int>(0)
     // An expectation that fails throws nothing.
     let counter = IssueHandlingTrait.compactMapIssues { issue in
+      if Self.isRecorded(issue) { return nil }
       issues.add(1, ordering: .relaxed)
       var issue = issue
       issue.comments.append("in the simulation with the seed \(seed); to run only it, set ACTORSOCKETS_SEED=\(seed)")
       return issue
     }
-    try await counter.provideScope(for: test, testCase: testCase) { try await simulate(seed, test.name, function) }
+    let story = Mutex<String?>(nil)
+    try await counter.provideScope(for: test, testCase: testCase) {
+      var pictures = Simulation.pictures
+      pictures.name = test.displayName ?? test.name
+      try await Simulation.$pictures.withValue(pictures) {
+        try await simulate(seed, test.name, function)
+        if issues.load(ordering: .relaxed) == 0 { return }
+        let text = await explain(seed, function)
+        story.withLock { $0 = text }
+      }
+    }
+    if let story = story.withLock({ $0 }) {
+      Issue.record("seed \(seed): \(story)", severity: .warning, sourceLocation: test.sourceLocation)
+    }
     return issues.load(ordering: .relaxed)
   }
 
@@ -89,6 +105,21 @@ public struct SimulatedTrait: TestTrait, SuiteTrait, TestScoping {
       }
     }
     return failures.withLock { $0 }
+  }
+
+  /// Whether the issue belongs to a run that is recorded, because it has failed before. Then it is a part of the record, and no news.
+  private static func isRecorded(_ issue: Issue) -> Bool {
+    Simulation.current?.recordFailure(
+      "\(issue)\(issue.sourceLocation.map { ", at \($0.fileName):\($0.line)" } ?? "")") ?? false
+  }
+
+  /// What happened in the run of a seed with which an expectation failed; `nil` if that cannot be found out.
+  private func explain(
+    _ seed: UInt64, _ function: @Sendable @concurrent () async throws -> Void
+  ) async -> String? {
+    await withoutActuallyEscaping(function) { function in
+      await Simulation.account(reason: "an expectation was not met", seed: seed, settings) { _ in try await function() }
+    }
   }
 
   /// `name` is the test's, for the message when the process ends.
@@ -131,7 +162,8 @@ extension Trait where Self == SimulatedTrait {
   /// ```
   ///
   /// `Simulation.current` is the simulation in which the test runs. An issue names its seed; with `ACTORSOCKETS_SEED` in the environment only
-  /// that seed runs, with `ACTORSOCKETS_SEEDS=0-9999` these.
+  /// that seed runs, with `ACTORSOCKETS_SEEDS=0-9999` these. If an expectation is not met, a warning has the story of the run: notes, faults and
+  /// what waited. With `ACTORSOCKETS_PICTURES`, which names a folder, there is a picture, too.
   ///
   /// A test that waits for something that never comes is cancelled, and fails with a ``SimulationError``. If it still waits after that,
   /// the process ends, because a test function cannot outlive the scope that the testing library has given it.

@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -79,7 +78,7 @@ static bool write_all(int descriptor, const char *bytes, size_t count) {
   return true;
 }
 
-void cvirtualtime_answer(const cvirtualtime_child *child, const char *bytes, size_t count) {
+void cvirtualtime_send(const cvirtualtime_child *child, const void *bytes, size_t count) {
   if (!write_all(child->descriptor, bytes, count)) _exit(1);
 }
 
@@ -109,38 +108,24 @@ int cvirtualtime_fork(cvirtualtime_child *child, unsigned seconds) {
   return 0;
 }
 
-enum { PART = 4096 };
-
-/// Adds what can be read. Returns false at the end
-static bool read_part(int descriptor, cvirtualtime_bytes *bytes) {
-  char *more = realloc(bytes->bytes, bytes->count + PART);
-  if (!more) abort();
-  bytes->bytes = more;
-  ssize_t received = read(descriptor, more + bytes->count, PART);
-  if (received > 0) bytes->count += (size_t)received;
-  return received > 0 || (received < 0 && errno == EINTR);
-}
-
-void cvirtualtime_read_answer(
-    cvirtualtime_child *child, cvirtualtime_bytes *answer, cvirtualtime_bytes *errors, size_t most_errors) {
-  struct pollfd polls[] = {{child->descriptor, POLLIN, 0}, {child->errors, POLLIN, 0}};
-  cvirtualtime_bytes *parts[] = {answer, errors};
-  *answer = *errors = (cvirtualtime_bytes){NULL, 0};
+size_t cvirtualtime_receive(cvirtualtime_child *child, void *bytes, size_t room, bool *is_error) {
+  int *descriptors[] = {&child->descriptor, &child->errors};
   // A negative descriptor is ignored
-  while (polls[0].fd >= 0 || polls[1].fd >= 0) {
+  while (child->descriptor >= 0 || child->errors >= 0) {
+    struct pollfd polls[] = {{child->descriptor, POLLIN, 0}, {child->errors, POLLIN, 0}};
     if (poll(polls, 2, -1) < 0 && errno != EINTR) abort();
     for (int index = 0; index < 2; index += 1) {
-      if (polls[index].fd < 0 || !polls[index].revents || read_part(polls[index].fd, parts[index])) continue;
+      if (polls[index].fd < 0 || !polls[index].revents) continue;
+      ssize_t received = read(polls[index].fd, bytes, room);
+      if (received < 0 && errno == EINTR) continue;
+      *is_error = index == 1;
+      if (received > 0) return (size_t)received;
       close(polls[index].fd);
-      polls[index].fd = -1;
+      *descriptors[index] = -1;
     }
-    if (errors->count <= most_errors) continue;
-    memmove(errors->bytes, errors->bytes + errors->count - most_errors, most_errors);
-    errors->count = most_errors;
   }
+  return 0;
 }
-
-void cvirtualtime_free_bytes(cvirtualtime_bytes bytes) { free(bytes.bytes); }
 
 void cvirtualtime_kill(const cvirtualtime_child *child) { kill(child->process, SIGKILL); }
 

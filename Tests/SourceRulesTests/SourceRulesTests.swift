@@ -230,6 +230,9 @@ enum Exceptions {
       path: "Tests/SockcatTests/Examples/Register.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it tries again; it is tested in virtual time"),
     Allowance(
+      path: "Tests/SockcatTests/Examples/Election.swift", words: "sleep(", count: 1,
+      reason: "an example that repeats its messages; it is tested in virtual time"),
+    Allowance(
       path: "Tests/SockcatTests/Examples/Reminders.swift", words: "sleep(", count: 1,
       reason: "an example that sleeps; it is tested on a manual clock"),
     Allowance(

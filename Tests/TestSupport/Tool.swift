@@ -48,6 +48,7 @@ package struct Tool: Sendable {
   package static let microsocks = Tool("microsocks")
   package static let tinyproxy = Tool("tinyproxy")
   package static let haproxy = Tool("haproxy")
+  package static let chromium = Tool("chromium")
   package static let sha256sum = Tool("sha256sum")
   package static let env = Tool("env", package: "coreutils")
 }

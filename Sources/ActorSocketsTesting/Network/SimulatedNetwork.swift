@@ -27,12 +27,22 @@ final class SimulatedNetwork {
     var limits = HostLimits()
   }
 
+  /// Between which hosts a packet travels, and what becomes of it.
+  struct Journey {
+    let from: Int
+    let to: Int
+    /// In the time of the network.
+    let arrivals: [Int64]
+    /// `nil` if it arrives.
+    var loss: PacketView.Loss?
+  }
+
   /// In nanoseconds. The owner sets it, and then calls `advance`.
   var now: Int64
   var currentHost: () -> Int = { 0 }
   /// In nanoseconds since 1970.
   var timeOfDay: (_ host: Int) -> Int64 = { _ in 0 }
-  var observe: ((PacketEvent) -> Void)?
+  var observe: ((PacketEvent, Packet, Journey) -> Void)?
   /// Gets what programs send through unix sockets: the bytes, to which socket, and the number of descriptors that go with them.
   var observeUnix: (([UInt8], SocketAddress?, Int) -> Void)?
 
@@ -148,7 +158,9 @@ final class SimulatedNetwork {
   /// The middlebox between the hosts does not see the packets that it sends itself.
   private func send(_ packet: Packet, from host: Int, to target: Int, passesMiddlebox: Bool = true) -> Int64 {
     let passage = links.send(packet, from: host, to: target, passesMiddlebox: passesMiddlebox, at: now, &random)
-    carry(packet, from: host, to: target, mtu: passage.mtu, arrivals: passage.fate.arrivals)
+    var journey = Journey(from: host, to: target, arrivals: passage.fate.arrivals)
+    if journey.arrivals.isEmpty { journey.loss = loss(of: passage, from: host, to: target) }
+    carry(packet, journey, mtu: passage.mtu)
     if let report = passage.fate.report, passesMiddlebox {
       tell(packet.source, of: report.content, from: host, to: target, at: report.arrival)
     }
@@ -158,13 +170,20 @@ final class SimulatedNetwork {
     return passage.fate.departure
   }
 
-  private func carry(_ packet: Packet, from host: Int, to target: Int, mtu: Int, arrivals: [Int64]) {
-    observe?(PacketEvent(packet, copies: arrivals.count))
+  private func loss(of passage: NetworkLinks.Passage, from host: Int, to target: Int) -> PacketView.Loss {
+    if links.disturbedLink(from: host, to: target).isCut { return .cut }
+    if passage.fate.report != nil { return .rejected }
+    return passage.verdict == .pass ? .chance : .middlebox
+  }
+
+  private func carry(_ packet: Packet, _ journey: Journey, mtu: Int) {
+    let arrivals = journey.arrivals
+    observe?(PacketEvent(packet, copies: arrivals.count), packet, journey)
     for recorder in recorders {
       recorder.record(
-        packet, from: host, to: target, mtu: mtu, at: now - VirtualThread.start, arrivals: arrivals.count)
+        packet, from: journey.from, to: journey.to, mtu: mtu, at: now - VirtualThread.start, arrivals: arrivals.count)
     }
-    for arrival in arrivals { schedule(.arrival(packet, host: target), at: arrival) }
+    for arrival in arrivals { schedule(.arrival(packet, host: journey.to), at: arrival) }
   }
 
   /// A router on the way to `target` reports to the sender that it does not forward its packet.
@@ -172,12 +191,12 @@ final class SimulatedNetwork {
     let router: SocketAddress =
       sender.isIPv4 ? .ipv4(HostAddresses.router.ipv4, port: 0) : .ipv6(HostAddresses.router.ipv6, port: 0)
     let packet = Packet(source: router, destination: sender.with(port: 0), content: .report(report))
-    carry(packet, from: target, to: host, mtu: 1_500, arrivals: [arrival])
+    carry(packet, Journey(from: target, to: host, arrivals: [arrival]), mtu: 1_500)
   }
 
   /// As on Linux, a datagram of a host to itself arrives within the call that sends it.
   func deliver(_ packet: Packet, to host: Int) {
-    observe?(PacketEvent(packet, copies: 1))
+    observe?(PacketEvent(packet, copies: 1), packet, Journey(from: host, to: host, arrivals: [now]))
     if case .segment = packet.content {
       schedule(.arrival(packet, host: host), at: now)
     } else {

@@ -69,9 +69,17 @@ actor ChaosMaker {
   private func repair(_ now: Int64, on thread: VirtualThread) {
     for fault in faults where fault.end <= now {
       fault.repair()
-      thread.note("chaos: \(fault.text) ends")
+      note("chaos: \(fault.text) ends", of: fault.fault, on: thread)
     }
     faults.removeAll { $0.end <= now }
+  }
+
+  /// The record has the conditions of hosts anyway.
+  private func note(_ text: String, of fault: Chaos.Fault, on thread: VirtualThread) {
+    switch fault {
+    case .crash, .pause: thread.noteInTrace(text)
+    default: thread.note(text)
+    }
   }
 
   private func draw(_ range: ClosedRange<Duration>, on thread: VirtualThread) -> Int64 {
@@ -160,7 +168,7 @@ actor ChaosMaker {
   private func add(
     _ fault: Chaos.Fault, _ text: String, for time: Int64, on thread: VirtualThread, _ repair: @escaping () -> Void
   ) {
-    thread.note("chaos: \(fault) \(text)")
+    note("chaos: \(fault) \(text)", of: fault, on: thread)
     faults.append(Current(fault: fault, text: "\(fault) \(text)", end: thread.elapsed + time, repair: repair))
   }
 
@@ -208,9 +216,11 @@ actor ChaosMaker {
   ) {
     let ways = group.flatMap { one in others.flatMap { [(from: one, to: $0), (from: $0, to: one)] } }
     let number = thread.network.links.disturb(ways, by: disturbance)
+    for (from, to) in ways { thread.happenedLink(from: from, to: to) }
     let names = group.map { thread.hosts[$0].name }.joined(separator: ", ")
     add(fault, "between \(names) and the others", for: time, on: thread) {
       thread.network.links.endDisturbance(number, of: ways)
+      for (from, to) in ways { thread.happenedLink(from: from, to: to) }
     }
   }
 }

@@ -1,14 +1,15 @@
 internal import CVirtualTime
 internal import SocketSystem
 
-/// A copy of the process that runs a function, and answers with text.
+/// A copy of the process that runs a function, and sends bytes.
 ///
 /// Invariants:
-/// - A complete answer ends with a mark. So a copy that ends before its function has returned, with whatever status, has failed.
+/// - What a copy sends ends with a mark. So a copy that ends before its function has returned, with whatever status, has failed.
 /// - The copy is killed only before its end was waited for. So no other process with its number is.
 final class ChildProcess: Sendable {
   struct Answer: Sendable {
-    let text: String
+    /// What the copy has sent; empty if another function has received it.
+    var text = ""
     /// For example "was ended by the signal 11", with the end of its standard error; `nil` if the function has returned.
     let failure: String?
   }
@@ -18,18 +19,23 @@ final class ChildProcess: Sendable {
     case running(cvirtualtime_child)
   }
 
-  private static let mark = "."
+  /// The control character "end of transmission".
+  private static let mark: UInt8 = 4
   /// In bytes.
   private static let mostErrors = 2_000
   private let state = Locked(State.idle)
 
-  /// Runs `other` in a copy of this process, which is made when no simulation runs. The copy has only the thread that runs `other`. What
-  /// `other` passes to the function that it gets is the answer. In this process, `own` runs before any other simulation does.
+  typealias Send = @Sendable ([UInt8]) -> Void
+
+  /// Runs `other` in a copy of this process, which is made when no simulation runs. The copy has only the thread that runs `other`. In this
+  /// process, `own` runs before any other simulation does.
+  ///
+  /// `receive` gets the bytes that `other` sends, as they come, in pieces of any size. They end with the mark if the function has returned.
   ///
   /// *Cancellation* of the caller ends the copy.
   static func run(
-    seconds: UInt32, own: @escaping @Sendable () -> Void,
-    other: @escaping @Sendable (_ answer: (String) -> Void) -> Void
+    seconds: UInt32, own: @escaping @Sendable () -> Void, other: @escaping @Sendable (_ send: @escaping Send) -> Void,
+    receive: Send? = nil
   ) async -> Answer {
     let process = ChildProcess()
     return await withTaskCancellationHandler {
@@ -40,11 +46,11 @@ final class ChildProcess: Sendable {
             try startThread(name: "simulation") {
               let child = process.begin(seconds, own, other)
               end()
-              continuation.resume(returning: process.answer(of: child, after: seconds))
+              continuation.resume(returning: process.answer(of: child, after: seconds, receive))
             }
           } catch {
             end()
-            continuation.resume(returning: Answer(text: "", failure: "could not start: \(error)"))
+            continuation.resume(returning: Answer(failure: "could not start: \(error)"))
           }
         }
       }
@@ -65,15 +71,18 @@ final class ChildProcess: Sendable {
   }
 
   private func begin(
-    _ seconds: UInt32, _ own: () -> Void, _ other: (_ answer: (String) -> Void) -> Void
+    _ seconds: UInt32, _ own: () -> Void, _ other: (_ send: @escaping Send) -> Void
   ) -> Result<cvirtualtime_child, SystemError> {
     var child = cvirtualtime_child()
-    // SAFETY: the child is valid for the calls.
+    // SAFETY: the child is valid for the call.
     let result = unsafe cvirtualtime_fork(&child, seconds)
     if result == 0 {
-      let answer = { (text: String) in unsafe cvirtualtime_answer(&child, text, text.utf8.count) }
-      other(answer)
-      answer(Self.mark)
+      let send: Send = { [child] bytes in
+        // SAFETY: the child and the bytes are valid for the call.
+        unsafe withUnsafePointer(to: child) { child in unsafe cvirtualtime_send(child, bytes, bytes.count) }
+      }
+      other(send)
+      send([Self.mark])
       cvirtualtime_exit()
     }
     defer { own() }
@@ -87,28 +96,36 @@ final class ChildProcess: Sendable {
     return .success(child)
   }
 
-  private func answer(of child: Result<cvirtualtime_child, SystemError>, after seconds: UInt32) -> Answer {
-    guard case .success(var child) = child else { return Answer(text: "", failure: "could not start: \(child)") }
-    var (answer, errors) = unsafe (cvirtualtime_bytes(), cvirtualtime_bytes())
-    // SAFETY: the child and the results are valid for the calls, and the results are freed once.
-    unsafe cvirtualtime_read_answer(&child, &answer, &errors, Self.mostErrors)
-    defer {
-      unsafe cvirtualtime_free_bytes(answer)
-      unsafe cvirtualtime_free_bytes(errors)
+  private func answer(
+    of child: Result<cvirtualtime_child, SystemError>, after seconds: UInt32, _ receive: Send?
+  ) -> Answer {
+    guard case .success(var child) = child else { return Answer(failure: "could not start: \(child)") }
+    var (text, errors) = ([UInt8](), [UInt8]())
+    var last: UInt8?
+    while let (bytes, isError) = Self.receive(&child) {
+      if isError {
+        errors = (errors + bytes).suffix(Self.mostErrors)
+      } else {
+        last = bytes.last
+        if let receive { receive(bytes) } else { text += bytes }
+      }
     }
     state.withLock { $0 = .idle }
+    // SAFETY: the child is valid for the call.
     let status = unsafe cvirtualtime_wait_for_end(&child)
-    let text = unsafe Self.text(answer)
-    if text.utf8.last == Self.mark.utf8.last {
-      return Answer(text: String(text.dropLast(Self.mark.count)), failure: nil)
-    }
-    let lines = unsafe Self.text(errors)
-    return Answer(text: text, failure: Self.end(status, after: seconds) + (lines.isEmpty ? "" : ": \(lines)"))
+    if last == Self.mark { return Answer(text: String(decoding: text.dropLast(), as: UTF8.self), failure: nil) }
+    let lines = errors.isEmpty ? "" : ": \(String(decoding: errors, as: UTF8.self))"
+    return Answer(text: String(decoding: text, as: UTF8.self), failure: Self.end(status, after: seconds) + lines)
   }
 
-  private static func text(_ bytes: cvirtualtime_bytes) -> String {
-    // SAFETY: the bytes are valid for the call.
-    unsafe String(decoding: UnsafeRawBufferPointer(start: bytes.bytes, count: bytes.count), as: UTF8.self)
+  /// Waits for the next bytes. Returns `nil` when the copy has ended.
+  private static func receive(_ child: inout cvirtualtime_child) -> (bytes: [UInt8], isError: Bool)? {
+    var isError = false
+    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
+      // SAFETY: the child and the result are valid for the call, which writes at most the capacity.
+      count = unsafe buffer.baseAddress.map { unsafe cvirtualtime_receive(&child, $0, buffer.count, &isError) } ?? 0
+    }
+    return bytes.isEmpty ? nil : (bytes, isError)
   }
 
   private static func end(_ status: Int32, after seconds: UInt32) -> String {

@@ -13,6 +13,10 @@ extension Simulation {
   /// run, too, but the testing library reports it a second time. If the environment has `ACTORSOCKETS_SEED=7`, only that seed runs; with
   /// `ACTORSOCKETS_SEEDS=0-9999`, these run.
   ///
+  /// A seed that fails runs once more, in a copy of the process, to record what happens: ``SimulationFailure/story``. Files that it writes are
+  /// written twice. If the environment has `ACTORSOCKETS_PICTURES`, which names a folder, a page for browsers shows the run:
+  /// ``SimulationFailure/picture``.
+  ///
   /// In this process, the exploration stops at the first seed that fails, and the memory of tasks that never end adds up: those of hosts that
   /// have crashed. With `processes`, copies of this process run the seeds, some in each copy. All seeds run, and the error says how many fail
   /// and how. A trap ends only one seed. Then the first seed that fails runs once more in this process, so that its output is shown, unless
@@ -34,7 +38,7 @@ extension Simulation {
   ///   - processes: How many copies of the process run seeds at the same time, at most one for each processor. With 0, which is the default,
   ///     the seeds run in this process.
   ///   - body: The program. It gets its simulation.
-  /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with the end of the trace;
+  /// - Throws: ``SimulationFailure`` for the first seed with which the body throws or the simulation fails, with its story;
   ///   `CancellationError`; ``SimulationError`` if `ACTORSOCKETS_SEED` or `ACTORSOCKETS_SEEDS` is wrong.
   public static func explore(
     seeds: some Sequence<UInt64> & Sendable, order: Order = .random, timeLimit: Duration = .seconds(86_400),
@@ -46,7 +50,7 @@ extension Simulation {
     let seeds = try chosenSeeds(seeds)
     if processes > 0 {
       guard let failures = try await search(seeds, settings, processes: processes, body) else { return }
-      try await failures.show { try await explore($0, settings, tried: 1, body) }
+      try await failures.show(settings, body) { try await explore($0, settings, tried: 1, body) }
     }
     var tried = 0
     for seed in seeds {
@@ -80,8 +84,9 @@ extension Simulation {
   ) async throws {
     try Task.checkCancellation()
     let simulation = settings.simulation(seed)
+    await explainAbort(of: { settings.simulation(seed) }, body)
+    let start = continuousNanoseconds()
     do {
-      let start = continuousNanoseconds()
       try await simulation.run { try await body(simulation) }
       if settings.checksDeterminism {
         let seconds = (continuousNanoseconds() - start) / 1_000_000_000
@@ -89,7 +94,12 @@ extension Simulation {
       }
     } catch {
       try Task.checkCancellation()
-      throw SimulationFailure(seed: seed, error: error, trace: simulation.trace, seedsTried: tried)
+      let seconds = (continuousNanoseconds() - start) / 1_000_000_000
+      let account = await settings.simulation(seed)
+        .account(reason: "\(error)", hash: simulation.traceHash, after: seconds, body)
+      try Task.checkCancellation()
+      throw SimulationFailure(
+        seed: seed, error: error, trace: simulation.trace, account: account, seedsTried: tried)
     }
   }
 

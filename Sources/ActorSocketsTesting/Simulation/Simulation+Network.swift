@@ -79,6 +79,7 @@ extension Simulation {
       for other in others where one != other {
         for (sender, receiver) in [(one, other), (other, one)] {
           thread.network.links.cut(isCut, from: sender.number, to: receiver.number)
+          thread.happenedLink(from: sender.number, to: receiver.number)
         }
       }
     }

@@ -23,23 +23,28 @@ extension Simulation {
       tried = search.tried
     }
 
-    /// Runs the first seed again with `explore`, unless it would end the process, and throws.
-    package func show(_ explore: (UInt64) async throws -> Void) async throws -> Never {
+    /// Runs the first seed again with `explore`, unless it would end the process, and throws. `body` is the program.
+    package func show(
+      _ settings: Settings, _ body: @escaping @Sendable (Simulation) async throws -> Void,
+      _ explore: (UInt64) async throws -> Void
+    ) async throws -> Never {
       let seed = first.seed.number
       if first.endsProcess {
-        throw failure(SimulationError(.processEnded, first.text))
+        let account = await settings.simulation(seed).account(reason: nil, hash: nil, after: 0, body)
+        throw failure(SimulationError(.processEnded, first.text), account)
       }
       do {
         try await explore(seed)
       } catch let shown as SimulationFailure {
-        throw failure(shown.error, trace: shown.trace)
+        throw failure(shown.error, shown.account, trace: shown.trace)
       }
       let reason = "it failed in a copy of the process, but not in the process itself: \(first.text)"
       throw failure(SimulationError(.notDeterministic, reason))
     }
 
-    private func failure(_ error: any Error, trace: [String] = []) -> SimulationFailure {
-      SimulationFailure(seed: first.seed.number, error: error, trace: trace, seedsTried: tried, kinds: kinds)
+    private func failure(_ error: any Error, _ account: RunAccount? = nil, trace: [String] = []) -> SimulationFailure {
+      SimulationFailure(
+        seed: first.seed.number, error: error, trace: trace, account: account, seedsTried: tried, kinds: kinds)
     }
   }
 
@@ -85,11 +90,11 @@ extension Simulation {
     }
     return await ChildProcess.run(seconds: SeededProgram.mostSeconds) {
       tasks.run()
-    } other: { answer in
+    } other: { send in
       isCopy.withLock { $0 = true }
       tasks.run()
       let watchdog = Watchdog()
-      for program in programs.withLock({ $0 }) { answer(SeedSearch.text(of: program.run(watchdog))) }
+      for program in programs.withLock({ $0 }) { send(Array(SeedSearch.text(of: program.run(watchdog)).utf8)) }
     }
   }
 }

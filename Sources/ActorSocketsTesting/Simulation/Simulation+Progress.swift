@@ -71,7 +71,7 @@ extension VirtualThread {
       }
       isolation.stopped.append(host)
     }
-    for (from, to) in isolation.cut { network.links.cut(true, from: from, to: to) }
+    for (from, to) in isolation.cut { cut(true, from: from, to: to) }
     return isolation
   }
 
@@ -79,13 +79,18 @@ extension VirtualThread {
     resume(host)
     restart(host)
     for other in working where other != host && network.links.link(from: host, to: other).isCut {
-      network.links.cut(false, from: host, to: other)
+      cut(false, from: host, to: other)
     }
+  }
+
+  private func cut(_ isCut: Bool, from: Int, to: Int) {
+    network.links.cut(isCut, from: from, to: to)
+    happenedLink(from: from, to: to)
   }
 
   fileprivate func endIsolation(of faults: Isolation) {
     note("all hosts work again")
-    for (from, to) in faults.cut { network.links.cut(false, from: from, to: to) }
+    for (from, to) in faults.cut { cut(false, from: from, to: to) }
     for host in faults.stopped {
       resume(host)
       restart(host)

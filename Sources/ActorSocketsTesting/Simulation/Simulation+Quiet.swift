@@ -62,7 +62,7 @@ extension VirtualThread {
 
   /// A line for each socket that waits when nothing is left to run, and for the unfinished tasks of each program.
   var waiting: [String] {
-    drivers.flatMap { driver in
+    drivers.filter { isAlive($0.owner) }.flatMap { driver in
       let name = driver.owner.host == 0 ? "" : "\(hosts[driver.owner.host].name): "
       return (driver.loop?.waiting ?? []).map { name + $0 }
     } + unfinished(besides: nil)

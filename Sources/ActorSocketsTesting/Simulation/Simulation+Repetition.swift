@@ -20,15 +20,15 @@ extension Simulation {
     let program = try other.prepare { if isCopy.withLock({ $0 }) { try await body(other) } }
     let answer = await ChildProcess.run(seconds: UInt32(clamping: 60 + 10 * seconds)) {
       program.run(watchdog: nil)
-    } other: { answer in
+    } other: { send in
       isCopy.withLock { $0 = true }
       program.run(watchdog: nil)
       let difference = self.difference(from: other)
       do {
         try program.outcome()
-        answer(difference ?? "")
+        send(Array((difference ?? "").utf8))
       } catch {
-        answer("the second run fails: \(error)\n  \(difference ?? "its trace is the same")")
+        send(Array("the second run fails: \(error)\n  \(difference ?? "its trace is the same")".utf8))
       }
     }
     if let failure = answer.failure { throw notDeterministic("the second run \(failure)") }

@@ -62,7 +62,7 @@ public final class Simulation: Sendable {
 
   /// The seed, which decides the order of tasks if that is random.
   public let seed: UInt64
-  private let thread: VirtualThread
+  let thread: VirtualThread
   private let hasRun = Locked(false)
   /// Those whose chaos is under way.
   let chaosMakers = Locked<[ChaosMaker]>([])
@@ -174,7 +174,9 @@ public final class Simulation: Sendable {
   ///
   /// - Parameter text: The line. It must not contain anything that differs from run to run.
   public func note(_ text: @autoclosure () -> String) {
-    if VirtualThread.current === thread { thread.note(text()) }
+    if VirtualThread.current !== thread { return }
+    let text = text()
+    thread.note(text, as: .note(text))
   }
 
   /// The last 1,000 events of the simulation, the earliest first, each with its time. Read it after the run, or from the simulated
@@ -205,7 +207,10 @@ final class SimulatedProgram<Result: Sendable>: Sendable {
       thread.withMark(ofProgram: .body) { _ in
         Task {
           let outcome: Swift.Result<Result, any Error>
-          do { outcome = .success(try await body()) } catch { outcome = .failure(error) }
+          do { outcome = .success(try await body()) } catch {
+            thread.failed("\(error)")
+            outcome = .failure(error)
+          }
           result.withLock { $0 = outcome }
         }
       }
@@ -230,14 +235,8 @@ final class SimulatedProgram<Result: Sendable>: Sendable {
       until: { result.withLock { $0 != nil } }, cancelProgram: task.cancel, watchdog: watchdog)
     if let error = thread.failure { return failure.withLock { $0 = error } }
     guard let stop else { return }
-    let reason =
-      switch stop.code {
-      case .livelock: "\(VirtualThread.mostWithoutTime) jobs ran without moving time"
-      case .timeLimit: "the next timer is behind the time limit"
-      default:
-        (["the body waits, and nothing is left to run"] + thread.helpers).joined(separator: "; ")
-      }
-    let text = "seed \(simulation.seed), at \(SimulationTrace.seconds(stop.time)): \(reason)"
+    let text =
+      "seed \(simulation.seed), at \(SimulationTrace.seconds(stop.time)): \(thread.reason(of: stop.code))"
     failure.withLock { $0 = SimulationError(stop.code, text, at: stop.time, waiting: stop.waiting) }
   }
 

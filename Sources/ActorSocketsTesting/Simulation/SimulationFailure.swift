@@ -15,26 +15,45 @@ public struct SimulationFailure: Error, CustomStringConvertible {
   public let error: any Error
   /// The last lines of the trace.
   public let trace: [String]
+  let account: RunAccount?
   /// How many seeds ran.
   public let seedsTried: Int
   /// The kinds of failures, the most frequent first. In several processes all seeds run, otherwise only those up to the first that fails.
   public let kinds: [Kind]
 
-  package init(seed: UInt64, error: any Error, trace: [String], seedsTried: Int, kinds: [Kind]? = nil) {
+  init(
+    seed: UInt64, error: any Error, trace: [String], account: RunAccount?, seedsTried: Int, kinds: [Kind]? = nil
+  ) {
     self.seed = seed
     self.error = error
     self.trace = trace
+    self.account = account
     self.seedsTried = seedsTried
     self.kinds = kinds ?? Kind.kinds(of: [(seed, "\(error)")])
   }
 
+  /// The failure of a test whose expectations have failed, which the testing library has recorded.
+  package init(ofTestWith seed: UInt64, error: any Error) {
+    self.init(seed: seed, error: error, trace: [], account: nil, seedsTried: 1)
+  }
+
+  /// What happened until the first failure: notes, faults and what waited, without packets. At most 60 lines, the earliest first. Empty if the
+  /// run could not be recorded.
+  public var story: [String] { account?.story ?? [] }
+  /// The path of the picture of the run; `nil` without ACTORSOCKETS_PICTURES in the environment.
+  public var picture: String? { account?.picture }
+
   /// How many of the seeds that ran fail.
   public var seedsFailed: Int { kinds.reduce(0) { $0 + $1.seeds.count } }
 
-  /// The seed, the error, the last 20 lines of the trace, and how many seeds fail how.
+  /// The seed, the error, the story, and how many seeds fail how. If there is no story, the last 20 lines of the trace.
   public var description: String {
     var text = "seed \(seed) fails: \(error)"
-    if !trace.isEmpty { text += "\nThe end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())" }
+    if let account {
+      text += "\n\(account.text)"
+    } else if !trace.isEmpty {
+      text += "\nThe end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())"
+    }
     if seedsFailed > 1 {
       text += "\n\(seedsFailed) of \(seedsTried) seeds fail:"
       for kind in kinds.prefix(10) { text += "\n  \(kind)" }

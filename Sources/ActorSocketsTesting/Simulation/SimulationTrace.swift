@@ -30,6 +30,8 @@ struct SimulationTrace {
 
   /// Whether all events are kept, and the hash after each.
   var keepsAll = false
+  /// Gets what a person has to know about the run; `nil` unless the run is recorded.
+  var observer: ((RunEvent) -> Void)?
   private var hashes: [UInt64] = []
   private var content = TraceHash()
   var hash: UInt64 { content.value }

@@ -8,6 +8,7 @@ extension VirtualThread {
     clocks.append(HostClock(timeOfDayAtZero: clocks[0].timeOfDayAtZero))
     hosts.append(VirtualHost(name))
     trace.hosts.append(name)
+    happened(.host(name))
     outside.addHost(name)
     return network.addHost(name)
   }
@@ -34,7 +35,7 @@ extension VirtualThread {
   /// With `keepsKernel`, the kernel closes the host's sockets, as it does for a process that was killed. Otherwise the peers get no packet.
   func crash(_ host: Int, keepsKernel: Bool) {
     if hosts[host].state == .crashed { return }
-    note("\(hosts[host].name) crashes")
+    noteCondition(keepsKernel ? .killed : .withoutPower, "crashes", of: host)
     clock.stopsTasks()
     let held = hosts[host].held
     hosts[host].held = []
@@ -54,7 +55,7 @@ extension VirtualThread {
 
   func restart(_ host: Int) {
     guard hosts[host].state == .crashed else { return }
-    note("\(hosts[host].name) restarts")
+    noteCondition(.running, "restarts", of: host)
     hosts[host].state = .running
     network.start(host)
     runProgram(of: host)
@@ -79,14 +80,14 @@ extension VirtualThread {
   func pause(_ host: Int) {
     // At the end, every task shall see its cancellation.
     guard hosts[host].state == .running, !hasEnded else { return }
-    note("\(hosts[host].name) is paused")
+    noteCondition(.paused, "is paused", of: host)
     clock.stopsTasks()
     hosts[host].state = .paused
   }
 
   func resume(_ host: Int) {
     guard hosts[host].state == .paused else { return }
-    note("\(hosts[host].name) continues")
+    noteCondition(.running, "continues", of: host)
     hosts[host].state = .running
     let (held, parked) = (hosts[host].held, hosts[host].parked)
     (hosts[host].held, hosts[host].parked) = ([], [])

@@ -5,6 +5,13 @@ internal import SocketSystem
 extension VirtualThread {
   func noteLink(from: Int, to: Int) {
     note("the link from \(hosts[from].name) to \(hosts[to].name) has \(network.links.link(from: from, to: to).text)")
+    happenedLink(from: from, to: to)
+  }
+
+  /// For example `server crashes`.
+  func noteCondition(_ condition: HostCondition, _ verb: String, of host: Int) {
+    let text = "\(hosts[host].name) \(verb)"
+    note(text, as: .state(of: host, condition, change: text))
   }
 
   func noteMiddlebox(_ middlebox: Middlebox?, between one: Int, and other: Int) {
@@ -14,7 +21,15 @@ extension VirtualThread {
 
 extension NetworkLink {
   /// For example `a latency of 0.001 seconds, a loss of 0.1`.
-  var text: String {
+  var text: String { parts.joined(separator: ", ") }
+
+  /// In what it differs from another link; empty if in nothing.
+  func text(besides other: NetworkLink) -> String {
+    let known = other.parts
+    return parts.filter { !known.contains($0) }.joined(separator: ", ")
+  }
+
+  private var parts: [String] {
     var parts = ["a latency of \(latency.text)"]
     if let bandwidth { parts.append("\(bandwidth) bit/s") }
     for (name, share) in [("loss", loss), ("duplication", duplication), ("reordering", reordering)] where share > 0 {
@@ -23,7 +38,7 @@ extension NetworkLink {
     if mtu != 1_500 { parts.append("an MTU of \(mtu)") }
     if isCut { parts.append("a cut") }
     if let rejection { parts.append("a router that answers \(rejection)") }
-    return parts.joined(separator: ", ")
+    return parts
   }
 }
 

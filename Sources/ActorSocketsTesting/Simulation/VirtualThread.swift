@@ -79,7 +79,10 @@ internal import Synchronization
     _ = network.addHost(Self.ownHost)
     network.currentHost = { [weak self] in self?.currentOwner.host ?? 0 }
     network.timeOfDay = { [weak self] host in self?.timeOfDay(on: host) ?? 0 }
-    network.observe = { [weak self] event in self?.record(.packet(event), on: 0) }
+    network.observe = { [weak self] event, packet, journey in
+      self?.record(.packet(event), on: 0)
+      self?.happened(packet, journey)
+    }
     network.observeUnix = { [weak self] bytes, address, descriptors in
       self?.sent(bytes, .unixSocket) {
         if let address { $0.mix(address) }
@@ -157,7 +160,14 @@ internal import Synchronization
     return thread.outside.takeBack(kind, of: number)
   }
 
-  func note(_ text: String) { record(.note(text), on: currentOwner.host) }
+  /// `content` is for the record; by default, that the test has changed something.
+  func note(_ text: String, as content: RunEvent.Content? = nil) {
+    noteInTrace(text)
+    happened(content ?? .change(text))
+  }
+
+  /// Another event of the record says the same.
+  func noteInTrace(_ text: String) { record(.note(text), on: currentOwner.host) }
 
   /// `more` adds what else differs to the hash.
   func sent(_ bytes: [UInt8], _ way: SimulationTrace.LocalBytes, _ more: (inout TraceHash) -> Void = { _ in }) {
@@ -187,7 +197,10 @@ internal import Synchronization
   var hasEnded: Bool { ending.hasBegun }
 
   /// Ends the simulation with the error of a host's program.
-  func programFailed(_ error: any Error) { ending.programFailed(error) }
+  func programFailed(_ error: any Error) {
+    if failure == nil { failed("\(error)") }
+    ending.programFailed(error)
+  }
 
   var failure: (any Error)? { ending.failure }
 
@@ -205,6 +218,7 @@ internal import Synchronization
     }
     return enter {
       let stop = runProgram(until: isDone, cancelProgram).map { ($0, elapsed, waiting) }
+      if let stop { failed(reason(of: stop.0)) }
       end(cancelProgram)
       return stop
     }
@@ -259,6 +273,7 @@ internal import Synchronization
     if schedule.now > clock.nanoseconds {
       clock.nanoseconds = schedule.now
       network.now = schedule.now
+      happened(.clock, on: work.owner.host)
     }
     if work.kind.belongsToHost, !isAlive(work.owner) || hosts[work.owner.host].state == .paused { return stop(work) }
     owners.running = work.owner

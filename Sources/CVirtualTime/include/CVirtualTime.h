@@ -86,22 +86,16 @@ typedef struct cvirtualtime_child {
 /// signals that end programs, and after these seconds. Returns 0 in the child, 1 in the parent, and a negative error number
 int cvirtualtime_fork(cvirtualtime_child *_Nonnull child, unsigned seconds);
 /// Called in the child: gives the parent these bytes. It ends the process if that is not possible
-void cvirtualtime_answer(const cvirtualtime_child *_Nonnull child, const char *_Nonnull bytes, size_t count);
+void cvirtualtime_send(const cvirtualtime_child *_Nonnull child, const void *_Nonnull bytes, size_t count);
 /// Called in the child: ends the process after these seconds from now on; 0 means never
 void cvirtualtime_limit(unsigned seconds);
 /// Called in the child
 _Noreturn void cvirtualtime_exit(void);
 
-typedef struct cvirtualtime_bytes {
-  char *_Nullable bytes;
-  size_t count;
-} cvirtualtime_bytes;
-
-/// Called in the parent: waits until the child has ended. `errors` gets the last bytes of its standard error. The caller frees both
-void cvirtualtime_read_answer(
-    cvirtualtime_child *_Nonnull child, cvirtualtime_bytes *_Nonnull answer, cvirtualtime_bytes *_Nonnull errors,
-    size_t most_errors);
-void cvirtualtime_free_bytes(cvirtualtime_bytes bytes);
+/// Called in the parent: waits for bytes of the child, and returns how many there are. `is_error`: they are of its standard error. Returns 0
+/// after the last ones, when the child has ended
+size_t cvirtualtime_receive(
+    cvirtualtime_child *_Nonnull child, void *_Nonnull bytes, size_t room, bool *_Nonnull is_error);
 /// Called in the parent, before it has waited for the end
 void cvirtualtime_kill(const cvirtualtime_child *_Nonnull child);
 /// Called in the parent: waits for the end. Returns the status of wait(2), or -1 if other code has taken it

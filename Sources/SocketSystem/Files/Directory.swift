@@ -1,6 +1,12 @@
 import Glibc
 
 package enum Directory {
+  /// Does nothing if something exists at the path: mkdir(2).
+  package static func make(_ path: String) throws(SystemError) {
+    // SAFETY: the text is valid for the call.
+    if unsafe mkdir(path, 0o777) != 0, errno != EEXIST { throw SystemError(call: "mkdir", errno: errno) }
+  }
+
   /// All entries except `.` and `..`, sorted.
   package static func names(in path: String) throws(SystemError) -> [String] {
     // SAFETY: the text is valid for the call; the directory is closed once.

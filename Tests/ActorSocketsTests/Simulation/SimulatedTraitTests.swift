@@ -1,5 +1,6 @@
 import ActorSockets
 import ActorSocketsTesting
+import Foundation
 import Synchronization
 import TestSupport
 import Testing
@@ -60,10 +61,27 @@ import Testing
     let issues = try await Self.run(.simulated(seeds: 10)) {
       let seed = Simulation.current?.seed ?? 0
       seeds.withLock { $0.append(seed) }
+      Simulation.current?.note("the seed is \(seed)")
       #expect(seed < 3)
+      Simulation.current?.note("it continues")
     }
     #expect(seeds.withLock { $0 } == [0, 1, 2, 3])
-    #expect(issues.count == 1 && issues[0].contains("ACTORSOCKETS_SEED=3"), "\(issues)")
+    #expect(issues.count == 2 && issues[0].contains("ACTORSOCKETS_SEED=3"), "\(issues)")
+    // The second one is a warning with the story, up to the failure.
+    let story = try #require(issues.last)
+    #expect(story.contains("seed 3: What happened") && story.contains("main  the seed is 3\n"), "\(story)")
+    #expect(story.contains("main  FAILS: Expectation failed: ") && !story.contains("it continues"), "\(story)")
+  }
+
+  @Test func `A picture has the name of its test`() async throws {
+    let folder = try Folder()
+    var settings = Simulation.pictures
+    settings.folder = folder.url.path
+    let issues = try await Simulation.$pictures.withValue(settings) {
+      try await Self.run(.simulated(from: 5)) { #expect(Simulation.current == nil) }
+    }
+    let path = folder.file("A-picture-has-the-name-of-its-test-seed-5.html").path
+    #expect(issues.count == 2 && issues[1].contains("A picture of the run: \(path)"), "\(issues)")
   }
 
   @Test func `In several processes, expectations and errors count, and the first seed that fails is shown`()
