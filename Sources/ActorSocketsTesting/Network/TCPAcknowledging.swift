@@ -90,7 +90,7 @@ struct TCPAcknowledging {
   /// The program has taken all bytes. Returns whether to acknowledge them now.
   func shouldAcknowledgeTaken() -> Bool { timer != nil && isComplete && !isInteractive }
 
-  // MARK: What is sent
+  // MARK: Segments of this end
 
   /// A segment acknowledges everything before `expected`.
   mutating func sent(_ expected: Int) {

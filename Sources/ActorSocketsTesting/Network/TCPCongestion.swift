@@ -4,7 +4,7 @@
 // Invariants:
 // - `window` is at least 1. Only an acknowledgement of something new lets it grow, and only if the program used all of it.
 // - While a loss is repaired, the window moves to `threshold` in proportion to what the peer gets.
-// - A loss that was none is undone: the window is then as large as before.
+// - A reduction is undone if nothing was lost: the window is then as large as before.
 
 struct TCPCongestion {
   /// TCP_CONGESTION.
@@ -193,7 +193,7 @@ struct TCPCongestion {
     window = inFlight + 1
   }
 
-  /// What seemed to be lost was late.
+  /// Nothing was lost: it was late.
   mutating func undo() {
     reduction = nil
     guard let before = before.take() else { return }

@@ -6,7 +6,7 @@
 struct TCPCubic {
   /// When the current curve began; `nil` after a loss.
   private var began: Int64?
-  /// The window before the last loss; 0 if there was none.
+  /// The window before the last loss; 0 before the first loss.
   private var lastLargest = 0
   /// The window at the middle of the curve, and the time from its beginning to there, in 1/1,024 seconds.
   private var (origin, middle) = (0, 0)

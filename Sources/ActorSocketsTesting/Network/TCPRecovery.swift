@@ -23,7 +23,7 @@ struct TCPRecovery {
     let isBare: Bool
     /// Whether something was not acknowledged before.
     let wasInFlight: Bool
-    /// What was acknowledged before, and what was sent.
+    /// The first number that was not acknowledged before, and the first that was not sent.
     let earlier: Int
     let sent: Int
     let now: Int64
@@ -46,7 +46,7 @@ struct TCPRecovery {
   private var needed: Int?
   /// When the first segment was sent again since the trouble began.
   private var firstRepair: Int64?
-  /// What ends the probe of the tail, and whether it was something sent before.
+  /// The number after the probe of the tail, and whether the probe was sent before.
   private var probe: (end: Int, isRepeated: Bool)?
   /// The timer has fired, and it is not known whether that was too early.
   private var mayBeSpurious = false
@@ -216,7 +216,7 @@ struct TCPRecovery {
     let (advances, isOver) = (ack.number > ack.earlier, ack.number >= goal)
     if advances, undo(ack, clears: true) { return }
     if mayBeSpurious {
-      // What was sent before the timer fired has arrived, so it was not lost.
+      // Something sent before the timer fired has arrived, so it was not lost.
       if news.hasOriginal, undo(ack, clears: true, isCertain: true) { return }
       if ack.sent > goal {
         if news.selected > 0 || !advances { mayBeSpurious = false }
@@ -289,7 +289,7 @@ struct TCPRecovery {
     revert(clears: false)
   }
 
-  // MARK: What is sent
+  // MARK: Segments of this end
 
   mutating func sent(_ range: Range<Int>, at now: Int64) {
     board.sent(range, at: now)

@@ -73,7 +73,7 @@ struct TCPRepair {
     if isOldest, purpose != .reordering { arm(at: now) }
   }
 
-  /// Starts the timer for the tail if it is to be probed, otherwise that for the oldest segment. What was sent last counts from now on.
+  /// Starts the timer for the oldest segment, as if that had been sent now.
   private mutating func arm(at now: Int64) {
     purpose = .retransmission
     timer = now + timeout

@@ -60,7 +60,7 @@ struct TCPScoreboard {
   var oldest: Sent? { segments.first }
   var last: Sent? { segments.last }
 
-  // MARK: What is sent
+  // MARK: Segments of this end
 
   mutating func sent(_ range: Range<Int>, at now: Int64) {
     all.append(Sent(start: range.lowerBound, end: range.upperBound, time: now, order: sentCount))
@@ -219,7 +219,7 @@ struct TCPScoreboard {
     return low
   }
 
-  // MARK: What is lost
+  // MARK: Losses
 
   private mutating func lose(_ index: Int) {
     if all[index].isRepeated {

@@ -37,7 +37,7 @@ struct ReceiveTuning {
     guard copied > taken else { return nil }
     let old = taken
     taken = copied
-    // What is measured is a round trip old, and the sender may double its rate each time.
+    // The measurement is a round trip old, and the sender may double its rate each time.
     var window = 2 * copied
     window += 2 * window * (copied - old) / old + early
     return min(window, Self.largestSize)

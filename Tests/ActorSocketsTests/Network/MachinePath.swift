@@ -9,7 +9,7 @@ struct MachinePath {
   var delay: Int64
   /// In bits per second; `nil` for no limit.
   var rate: Int?
-  /// In bytes. What does not fit is lost.
+  /// In bytes. A packet that does not fit is lost.
   var queue = Int.max
   /// Whether the path loses a segment, which is the `number`th of its end.
   var loses: (_ segment: Segment, _ end: Int, _ number: Int) -> Bool = { _, _, _ in false }

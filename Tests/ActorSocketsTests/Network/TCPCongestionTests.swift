@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test func `A loss that was none is undone`() {
+  @Test func `A reduction is undone if nothing was lost`() {
     var congestion = TCPCongestion()
     for _ in 0..<3 { round(&congestion, at: 0) }
     congestion.beginReduction(mayUndo: true)

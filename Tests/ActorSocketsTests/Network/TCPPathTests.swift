@@ -81,7 +81,7 @@ import Testing
     path.loses = { segment, end, _ in end == 0 && segment.sequence >= tail && !segment.isRepeated }
     path.send(5 * 1_448)
     path.run { $0.repeated[0] == 1 }
-    // What came before the tail is acknowledged after 100 milliseconds. Two round trips and a little follow; the timeout is 300.
+    // The segments before the tail are acknowledged after 100 milliseconds. Two round trips and a little follow; the timeout is 300.
     #expect(path.now - start == 302 * Self.millisecond && path.machines[0].repair.retries == 0)
     path.run { $0.taken == 10 * 1_448 }
     #expect(path.repeated[0] == 2 && path.machines[0].repair.retries == 0)
