@@ -34,7 +34,7 @@ CASES = [
     ("an outage of 3 s", dict(ECHOES=30, GAP=100, DELAY=10, CUT_FROM=1_000, CUT_UNTIL=4_000), 3),
     ("an outage of 10 s", dict(ECHOES=30, GAP=100, DELAY=10, CUT_FROM=1_000, CUT_UNTIL=11_000), 3),
 ]
-# What a row shows. Packets of a case with few repetitions depend on chance.
+# How often the simulation repeats a case with losses.
 SIMULATED_SEEDS = 51
 
 

@@ -68,9 +68,6 @@ struct TCPAcknowledging {
   /// The peer has finished. The program probably finishes, too.
   mutating func peerFinished() { isInteractive = true }
 
-  /// TCP_QUICKACK.
-  mutating func setQuick(_ isQuick: Bool) { isInteractive = !isQuick }
-
   /// Returns whether to acknowledge everything before `expected` now; otherwise the timer runs.
   mutating func shouldAcknowledge(_ expected: Int, roundTrip: Int64?, at now: Int64) -> Bool {
     if expected - acknowledged > fullSize || quick > 0 && !isInteractive { return true }

@@ -19,7 +19,7 @@
 // - No more than the congestion window is in flight, but for one probe.
 // - The machine reads no clock and sends nothing itself. Each event puts segments and wake-ups into `effects`, which the caller takes.
 //
-// What it leaves out: ECN, pacing, TCP_CORK, path MTU discovery, what one connection learns for the next one, and urgent data.
+// What it leaves out: ECN, pacing, TCP_CORK, TCP_QUICKACK, path MTU discovery, what one connection learns for the next one, and urgent data.
 
 internal import SocketSystem
 
