@@ -17,6 +17,7 @@ TEST_NEEDS := --for 'the tests, as tools and peers' curl:curl socat:socat ncat:n
   gnutls-cli:gnutls-bin stunnel4:stunnel4 dovecot:dovecot-imapd /usr/lib/postgresql/*/bin/postgres:postgresql tshark:tshark \
   microsocks:microsocks tinyproxy:tinyproxy haproxy:haproxy groff:groff-base zsh:zsh chromium:chromium
 DOCS_NEEDS := --for 'the documentation' python3:python3
+REALISM_NEEDS := --for 'the comparison with Linux' python3:python3 ip:iproute2
 COUNTER_NEEDS := --for 'counting system calls and instructions' python3:python3 strace:strace openssl:openssl valgrind:valgrind objcopy:binutils cc:gcc
 EXAMPLE_NEEDS := --for 'the examples, as peers' redis-server:redis-server redis-cli:redis-tools dig:bind9-dnsutils mosquitto_pub:mosquitto-clients \
   mosquitto_sub:mosquitto-clients /usr/lib/python3/dist-packages/websockets/__init__.py:python3-websockets \
@@ -66,7 +67,7 @@ MEMORY_SUITES := Tests/SocketSystemTests Tests/EpollReactorTests Tests/ActorSock
   Tests/ActorSocketsTests/Conformance .manualMemory
 
 .PHONY: help demo test check install nightly optimised soak bench bench-quick counters quiet docs examples setup format clean
-.PHONY: build-setup docs-setup test-setup example-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks installation snippets
+.PHONY: realism realism-setup build-setup docs-setup test-setup example-setup bench-setup counter-setup lint thread-sanitizer address-sanitizer release-client benchmarks installation snippets
 .PHONY: simulate mutations nightly-tests nightly-plain nightly-thread-sanitizer nightly-address-sanitizer nightly-fuzz nightly-scripts
 
 help: ## This list
@@ -167,6 +168,11 @@ installation: test-setup ## What `make install` installs, in a folder that is re
 quiet: bench-setup ## How long quiet connections wait beside a fire hose
 	python3 Benchmarks/quiet.py --check
 
+# Root, because it makes network namespaces.
+realism: realism-setup ## The TCP of simulations beside Linux's: times and packets of transfers, echoes, connects and outages
+	swift build -c release --package-path Tests/Realism --scratch-path .build/realism
+	python3 Tests/Tools/realism.py "$$(swift build -c release --package-path Tests/Realism --scratch-path .build/realism --show-bin-path)"
+
 bench: bench-setup ## Processor time, system calls and memory, beside plain C, SwiftNIO, FlyingSocks and Go
 	python3 Benchmarks/run.py
 
@@ -187,6 +193,9 @@ docs-setup:
 
 test-setup:
 	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS)
+
+realism-setup:
+	@$(SETUP) $(BUILD_NEEDS) $(REALISM_NEEDS)
 
 example-setup:
 	@$(SETUP) $(BUILD_NEEDS) $(TEST_NEEDS) $(EXAMPLE_NEEDS)

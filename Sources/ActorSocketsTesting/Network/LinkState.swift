@@ -1,8 +1,11 @@
 // What happens to the packets of a link: a pure state machine.
 //
 // Invariants:
-// - The packets of streams arrive in the order in which they were sent. Datagrams may overtake each other.
-// - A link with a bandwidth carries one packet at a time, in the order in which they were sent.
+// - The packets of one connection arrive in the order in which they were sent. Connections do not wait for each other, and datagrams may
+//   overtake each other.
+// - A link with a bandwidth carries one packet at a time, in the order in which they were sent. The bytes that wait never exceed its
+//   queue (`NetworkLink.queue`): a packet for which there is no room is lost.
+// - `lastArrivals` has only connections with a packet on its way, and at most as many others.
 // - A packet that a router rejects does not arrive. Its report does at that time, unless the packet was lost before.
 // - Random numbers are drawn for each packet in the same way, whatever the outcome. So a change of one setting of a link changes the
 //   fate of as few packets as possible.
@@ -13,8 +16,13 @@ internal import SocketSystem
 /// One direction of the way between two hosts.
 struct LinkState {
   private var busyUntil: Int64 = 0
-  /// The arrival of the last packet of a stream.
-  private var lastArrival: Int64 = 0
+  /// The arrivals of the last packets of connections, as their senders see them. Those of the past are forgotten from time to time.
+  private var lastArrivals: [Flow: Int64] = [:]
+  /// The size of `lastArrivals` at which the past is forgotten.
+  private var manyArrivals = 16
+
+  /// The connections that the link knows of.
+  var connections: Int { lastArrivals.count }
 
   struct Fate {
     /// Empty if the packet is lost, two times if it is doubled.
@@ -39,16 +47,16 @@ struct LinkState {
   ) -> Fate {
     let chance = random.fraction()
     let delay = link.latency.draw(&random)
-    let departure = depart(packet.size, over: link, at: now)
+    let (departure, hasRoom) = depart(packet.size, over: link, at: now)
     if case .segment = packet.content {
-      if link.isCut || chance < link.loss { return Fate(departure: departure) }
-      lastArrival = max(lastArrival, departure + delay)
-      return Fate(arrivals: [lastArrival], departure: departure)
+      if link.isCut || !hasRoom || chance < link.loss { return Fate(departure: departure) }
+      let arrival = keepOrder(Flow(local: packet.source, remote: packet.destination), departure + delay, at: now)
+      return Fate(arrivals: [arrival], departure: departure)
     }
     let (late, double) = (random.fraction(), random.fraction())
     let copyDelay = link.latency.draw(&random)
     let isDelivered = chance < link.survival(of: packet)
-    if link.isCut || !isDelivered { return Fate(departure: departure) }
+    if link.isCut || !hasRoom || !isDelivered { return Fate(departure: departure) }
     var fate = Fate(arrivals: [departure + delay], departure: departure)
     // Its delay at least doubles, so that packets that are sent later can arrive first.
     if late < link.reordering { fate.arrivals[0] += max(delay, 1_000_000) * (1 + Int64(4 * late / link.reordering)) }
@@ -56,12 +64,29 @@ struct LinkState {
     return fate
   }
 
-  private mutating func depart(_ size: Int, over link: NetworkLink, at now: Int64) -> Int64 {
-    guard let bandwidth = link.bandwidth else { return now }
-    let seconds = Double(size * 8) / Double(max(1, bandwidth))
-    let end = max(now, busyUntil) + Int64(seconds * 1e9)
+  /// Returns when a packet arrives that would arrive at `arrival` without those before it.
+  private mutating func keepOrder(_ flow: Flow, _ arrival: Int64, at now: Int64) -> Int64 {
+    let ordered = max(arrival, lastArrivals[flow] ?? arrival)
+    lastArrivals[flow] = ordered
+    if lastArrivals.count > manyArrivals {
+      lastArrivals = lastArrivals.filter { $0.value > now }
+      manyArrivals = max(16, 2 * lastArrivals.count)
+    }
+    return ordered
+  }
+
+  /// Returns when the link has sent a packet, and whether the queue has room for it. A packet without room does not delay others.
+  private mutating func depart(_ size: Int, over link: NetworkLink, at now: Int64) -> (departure: Int64, hasRoom: Bool)
+  {
+    guard let bandwidth = link.bandwidth else { return (now, true) }
+    let rate = Double(max(1, bandwidth))
+    if let queue = link.queue, busyUntil > now {
+      let waiting = Double(busyUntil - now) * rate / 8e9
+      if waiting + Double(size) > Double(queue) { return (now, false) }
+    }
+    let end = max(now, busyUntil) + Int64(Double(size * 8) / rate * 1e9)
     busyUntil = min(end, now + NetworkLink.Latency.longest)
-    return busyUntil
+    return (busyUntil, true)
   }
 }
 

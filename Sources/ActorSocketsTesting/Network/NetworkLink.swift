@@ -4,8 +4,8 @@
 /// simulation.setLink(NetworkLink(latency: .uniform(.milliseconds(20), .milliseconds(60)), loss: 0.01), between: client, and: server)
 /// ```
 ///
-/// Streams survive the loss of packets: TCP sends lost bytes again, and they arrive later. The packets of a stream keep their order.
-/// Datagrams are lost, doubled and reordered, because UDP does not prevent it.
+/// Streams survive the loss of packets: TCP sends lost bytes again, and they arrive later. The packets of one connection keep their
+/// order; connections do not wait for each other. Datagrams are lost, doubled and reordered, because UDP does not prevent it.
 public struct NetworkLink: Hashable, Sendable {
   /// How long a packet travels.
   public enum Latency: Hashable, Sendable {
@@ -24,6 +24,9 @@ public struct NetworkLink: Hashable, Sendable {
   public var latency: Latency
   /// The bits per second that the link carries; `nil`, the default, for no limit. Packets that come faster wait in a queue.
   public var bandwidth: Int?
+  /// The most bytes that wait while the link is busy, with the headers of all packets; `nil`, the default, for no limit. A packet for which
+  /// there is no room is lost. It has an effect only with a ``bandwidth``.
+  public var queue: Int?
   /// The fraction of packets that are lost, 0 to 1.
   public var loss: Double
   /// The fraction of datagrams that arrive twice, 0 to 1.
@@ -64,16 +67,18 @@ public struct NetworkLink: Hashable, Sendable {
   /// - Parameters:
   ///   - latency: How long a packet travels.
   ///   - bandwidth: The bits per second; `nil` for no limit.
+  ///   - queue: The most bytes that wait while the link is busy; `nil` for no limit.
   ///   - loss: The fraction of packets that are lost, 0 to 1.
   ///   - duplication: The fraction of datagrams that arrive twice, 0 to 1.
   ///   - reordering: The fraction of datagrams that arrive late, 0 to 1.
   ///   - mtu: The largest packet in bytes, 576 to 65,535.
   public init(
-    latency: Latency = .fixed(.milliseconds(1)), bandwidth: Int? = nil, loss: Double = 0, duplication: Double = 0,
-    reordering: Double = 0, mtu: Int = 1_500
+    latency: Latency = .fixed(.milliseconds(1)), bandwidth: Int? = nil, queue: Int? = nil, loss: Double = 0,
+    duplication: Double = 0, reordering: Double = 0, mtu: Int = 1_500
   ) {
     self.latency = latency
     self.bandwidth = bandwidth
+    self.queue = queue
     self.loss = loss
     self.duplication = duplication
     self.reordering = reordering

@@ -15,7 +15,7 @@ struct Packet: Sendable {
   var size: Int {
     let header = destination.isIPv4 ? 20 : 40
     return switch content {
-    case .segment(let segment): header + 20 + segment.bytes.count
+    case .segment(let segment): header + segment.headerSize + segment.bytes.count
     case .datagram(let datagram): header + 8 + datagram.bytes.count
     // It contains the header of the packet that it is about.
     case .report: 2 * header + 16

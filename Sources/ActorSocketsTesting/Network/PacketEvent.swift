@@ -35,6 +35,7 @@ extension SimulatedNetwork {
         count = segment.bytes.count
         rest.mix(segment.bytes.span)
         rest.mix(UInt64(segment.window))
+        for block in segment.blocks { rest.mix(UInt64(block.lowerBound) << 32 ^ UInt64(block.upperBound)) }
       case .datagram(let datagram):
         kind = .udp
         count = datagram.bytes.count

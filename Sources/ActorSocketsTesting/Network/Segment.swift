@@ -12,9 +12,20 @@ struct Segment: Hashable, Sendable {
   /// The bytes that the sender has room for, counted from `acknowledged`.
   var window = 0
   var bytes: [UInt8] = []
+  /// What the sender has received after a gap, and before that what it has received twice: RFC 2018, RFC 2883.
+  var blocks: [Range<Int>] = []
+  /// When it was sent, and the time in the segment that it answers, in nanoseconds: RFC 7323.
+  var time: Int64?
+  var echo: Int64?
   /// Whether something in it was sent before. The wire does not show that.
   var isRepeated = false
 
   var length: Int { bytes.count + (isSyn ? 1 : 0) + (isFin ? 1 : 0) }
   var end: Int { sequence + length }
+  /// The size of its header with the options that Linux adds.
+  var headerSize: Int {
+    // The largest segment, SACK, the times, and the scale of windows.
+    if isSyn { return 20 + 20 }
+    return 20 + (time == nil ? 0 : 12) + (blocks.isEmpty ? 0 : 4 + 8 * blocks.count)
+  }
 }

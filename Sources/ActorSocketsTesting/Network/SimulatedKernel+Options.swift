@@ -40,12 +40,17 @@ extension SimulatedKernel {
   func tcpInfo(of socket: TCPSocket) -> TCPInfo {
     let machine = socket.machine
     let (sending, roundTrip) = (machine.sending, machine.repair.roundTrip)
-    let waiting = socket.isListening ? socket.backlog.waiting.count : sending.segmentsInFlight
+    let recovery = machine.repair.recovery
+    let congestion = recovery.congestion
+    let waiting = socket.isListening ? socket.backlog.waiting.count : recovery.board.count
     return TCPInfo(
       state: TCPInfo.State(rawValue: socket.isListening ? TCPInfo.State.listening : machine.state.rawValue),
       roundTripTime: .nanoseconds(roundTrip.smoothed ?? 0),
-      roundTripTimeVariation: .nanoseconds(roundTrip.variation), segmentSize: sending.segmentSize,
-      unacknowledgedSegments: waiting, retransmittedSegments: machine.repair.retries,
+      roundTripTimeVariation: .nanoseconds(roundTrip.variation),
+      minimumRoundTripTime: roundTrip.minimum.map { .nanoseconds($0) }, congestionWindow: congestion.window,
+      slowStartThreshold: congestion.threshold, segmentSize: sending.segmentSize,
+      unacknowledgedSegments: waiting, lostSegments: recovery.board.lost,
+      retransmittedSegments: recovery.board.repeated, totalRetransmissions: machine.repair.repetitions,
       bytesAcknowledged: max(0, sending.unacknowledged - 1), bytesReceived: max(0, machine.receiving.expected - 1),
       bytesUnsent: max(0, sending.end - max(sending.next, 1)))
   }

@@ -48,7 +48,7 @@ extension SimulatedKernel {
     flows[flow] = socket
     takePort(of: socket, isConnected: true, isOutgoing: isOutgoing)
     socket.options.apply(to: &socket.machine)
-    if let network { socket.machine.sending.segmentSize = network.segmentSize(of: flow, on: host) }
+    if let network { socket.machine.setSegmentSize(network.segmentSize(of: flow, on: host)) }
   }
 
   private func connectAgain(_ socket: TCPSocket) -> Int32 {
@@ -124,7 +124,7 @@ extension SimulatedKernel {
     socket.machine.receiving.bytes.copy(atMost: count, to: &memory)
     if !peeking {
       if count < possible { socket.wake(.readable) }
-      socket.machine.programReceived(count)
+      socket.machine.programReceived(count, at: now)
       carryOut(socket)
     }
     return count

@@ -15,6 +15,9 @@ struct SocketOptions {
   var discardsOnClose = false
   var sendBuffer: Int?
   var receiveBuffer: Int?
+  /// TCP_NODELAY.
+  var isEager = false
+  var congestionControl = TCPCongestion.Algorithm.cubic
 
   mutating func set(_ option: RawOption, to value: [UInt8]) -> Int32 {
     guard value.count >= 4 || option.isText else { return -Errno.invalidArgument }
@@ -44,6 +47,11 @@ struct SocketOptions {
     case .receiveBuffer:
       receiveBuffer = max(2_304, 2 * Int(number))
       return 0
+    case .noDelay: isEager = number != 0
+    case .congestionControl:
+      guard let algorithm = TCPCongestion.Algorithm(name: value) else { return -Errno.noSuchFile }
+      congestionControl = algorithm
+      return 0
     case .pendingError, .type, .protocol, .domain, .isListening: return -Errno.noProtocolOption
     default: break
     }
@@ -56,6 +64,7 @@ struct SocketOptions {
     switch option {
     case .sendBuffer: return Int32(clamping: sendBuffer ?? 2 * TCPSending().bufferSize).kernelBytes
     case .receiveBuffer: return Int32(clamping: receiveBuffer ?? 2 * TCPReceiving().bufferSize).kernelBytes
+    case .congestionControl: return congestionControl.name
     case .linger: return RawOption.lingerValue(seconds: nil)
     case .keepAliveIdle: return Int32(7_200).kernelBytes
     case .keepAliveInterval: return Int32(75).kernelBytes
@@ -71,6 +80,8 @@ struct SocketOptions {
   func apply(to machine: inout TCPMachine) {
     machine.liveness.keepAlive = keepsAlive ? keepAlive : nil
     machine.liveness.userTimeout = userTimeout
+    machine.sending.isEager = isEager
+    machine.repair.recovery.congestion.algorithm = congestionControl
     if let sendBuffer { machine.setSendBuffer(sendBuffer / 2) }
     if let receiveBuffer { machine.receiving.bufferSize = receiveBuffer / 2 }
   }

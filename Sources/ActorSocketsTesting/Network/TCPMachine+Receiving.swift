@@ -4,6 +4,7 @@ internal import SocketSystem
 
 extension TCPMachine {
   mutating func receive(_ segment: Segment, at now: Int64) {
+    begins(at: now)
     liveness.heard(at: now)
     switch state {
     case .closed, .timeWait: return
@@ -26,7 +27,7 @@ extension TCPMachine {
     guard segment.isSyn, segment.acknowledged != nil else { return receiveOpening(segment) }
     takeSyn(segment)
     state = .established
-    acknowledged(1, at: now)
+    acknowledged(segment, 1, isBare: false)
     acknowledge()
     effects.wakes.append(Self.everyEvent)
   }
@@ -61,10 +62,11 @@ extension TCPMachine {
       effects.wakes.append(Self.everyEvent)
       if shutdown.contains(.sending) { finish(at: now) }
     }
+    acknowledging.noteTime(of: segment)
     let opens = receiveAcknowledgement(segment, at: now)
     if state == .closed || state == .timeWait { return }
     if segment.length > 0, !segment.isSyn {
-      receiveBytes(segment)
+      receiveBytes(segment, at: now)
     } else if segment.sequence < receiving.expected, !opens {
       // The peer asks whether this end still lives.
       acknowledge()
@@ -96,10 +98,8 @@ extension TCPMachine {
     guard let number = segment.acknowledged, number <= sending.next else { return false }
     if number >= sending.unacknowledged { softError = 0 }
     let opens = sending.widenWindow(to: number + segment.window)
-    if number > sending.unacknowledged {
-      acknowledged(number, at: now)
-    } else if number == sending.unacknowledged, segment.length == 0, !opens, sending.isInFlight {
-      if repair.acknowledgedAgain(number, sent: sending.next) { resend() }
+    if number >= sending.unacknowledged {
+      acknowledged(segment, number, isBare: segment.length == 0 && !opens)
     }
     repair.peerAnswered()
     if opens, state != .closed { repair.windowOpened(isInFlight: sending.isInFlight) }
@@ -108,10 +108,19 @@ extension TCPMachine {
   }
 
   /// The peer has everything before `number`.
-  private mutating func acknowledged(_ number: Int, at now: Int64) {
+  private mutating func acknowledged(_ segment: Segment, _ number: Int, isBare: Bool) {
+    let earlier = sending.unacknowledged
+    let wasInFlight = sending.isInFlight
     let hasFin = sending.acknowledged(number)
-    repair.acknowledged(number, isPending: sending.isPending, at: now)
-    if repair.isRecovering(number) { resend() }
+    let ack = TCPRecovery.Acknowledgement(
+      number: number, blocks: segment.blocks, echo: segment.echo, isBare: isBare, wasInFlight: wasInFlight,
+      earlier: earlier, sent: sending.next, now: now)
+    if wasInFlight || !segment.blocks.isEmpty {
+      repair.acknowledged(ack, isPending: sending.isPending, segmentSize: sending.segmentSize)
+    }
+    if earlier == 0, number > 0 { repair.established() }
+    guard number > earlier else { return }
+    sending.grow(window: repair.recovery.congestion.window)
     tellOfRoom()
     if hasFin { finishAcknowledged(at: now) }
   }
@@ -138,8 +147,12 @@ extension TCPMachine {
 
   // MARK: What the peer sends
 
-  private mutating func receiveBytes(_ segment: Segment) {
-    if segment.end <= receiving.expected { return acknowledge() }
+  private mutating func receiveBytes(_ segment: Segment, at now: Int64) {
+    if segment.end <= receiving.expected {
+      receiving.noteDuplicate(segment)
+      acknowledging.hurry(window: receiving.bufferSize)
+      return acknowledge()
+    }
     if receiving.hasNewBytes(segment), shutdown.contains(.receiving), !receiving.isDone {
       // Nothing will read these bytes, and the peer must not believe that something does.
       emitReset()
@@ -149,9 +162,22 @@ extension TCPMachine {
       receiving.keepEarly(segment)
       return acknowledge()
     }
+    let hadEarly = receiving.hasEarly
+    receiving.tune(segment, at: now)
+    acknowledging.arrived(
+      segment.bytes.count, window: receiving.bufferSize, timeout: repair.patience, at: now)
     take(segment)
     while let next = receiving.nextEarly() { take(next) }
-    if state != .closed, state != .timeWait { acknowledge() }
+    if state == .closed || state == .timeWait { return }
+    if hadEarly || !mayDelay(segment) { acknowledge() }
+  }
+
+  /// Returns whether the acknowledgement waits for another segment or an answer.
+  private mutating func mayDelay(_ segment: Segment) -> Bool {
+    // Bytes for which there was no room were dropped.
+    if receiving.expected < segment.end { return false }
+    return !acknowledging.shouldAcknowledge(
+      receiving.expected, roundTrip: repair.roundTrip.smoothed, at: now)
   }
 
   private mutating func take(_ segment: Segment) {
@@ -162,8 +188,12 @@ extension TCPMachine {
   private mutating func peerFinished() {
     shutdown.insert(.receiving)
     switch state {
-    case .established: state = .closeWait
-    case .finWait1: state = .closing
+    case .established:
+      state = .closeWait
+      acknowledging.peerFinished()
+    case .finWait1:
+      state = .closing
+      acknowledge()
     case .finWait2:
       state = .timeWait
       acknowledge()

@@ -5,7 +5,8 @@ internal import SocketSystem
 extension TCPMachine {
   /// When `timeHasCome(_:)` must be called; `nil` if the machine waits for nothing.
   var nextTimer: Int64? {
-    let next = min(repair.timer ?? .max, keepAliveAt ?? .max, forgetAt ?? .max)
+    let next = min(
+      repair.timer ?? .max, acknowledging.timer ?? .max, keepAliveAt ?? .max, forgetAt ?? .max)
     return next == .max ? nil : next
   }
 
@@ -18,18 +19,40 @@ extension TCPMachine {
   }
 
   mutating func timeHasCome(_ now: Int64) {
+    begins(at: now)
     if let forgetAt, forgetAt <= now { return vanish() }
-    if let timer = repair.timer, timer <= now { retransmit(at: now) }
+    if let timer = acknowledging.timer, timer <= now {
+      acknowledging.waited(timeout: repair.patience)
+      acknowledge()
+    }
+    if let timer = repair.timer, timer <= now { repairTimerFired() }
     if let keepAliveAt, keepAliveAt <= now { probe(at: now) }
   }
 
+  private mutating func repairTimerFired() {
+    switch repair.purpose {
+    case .retransmission: retransmit(at: now)
+    case .tail:
+      let since = repair.noteTrouble(at: now)
+      probeTail()
+      repair.restartTimer(at: now, limit: liveness.limit(since: since))
+    case .reordering:
+      repair.stopWaiting(acknowledged: sending.unacknowledged, sent: sending.next, at: now)
+      transmit(at: now)
+    }
+  }
+
   private mutating func retransmit(at now: Int64) {
+    let hasTried = repair.isInTrouble
     let since = repair.noteTrouble(at: now)
     let limit = liveness.limit(since: since)
-    if hasWaitedEnough(limit: limit, at: now) { return timeOut() }
-    if sending.isInFlight {
-      repair.retry(sent: sending.next)
-      resend()
+    if hasWaitedEnough(limit: hasTried ? limit : nil, at: now) { return timeOut() }
+    if sending.unacknowledged == 0 {
+      repair.retryHandshake(at: now)
+      emitSyn(isRepeated: true)
+    } else if sending.isInFlight {
+      repair.retry(acknowledged: sending.unacknowledged, sent: sending.next, at: now)
+      resendOldest()
     } else {
       // The peer's window is closed. An old number makes the peer answer.
       repair.probe()
@@ -41,10 +64,10 @@ extension TCPMachine {
   /// If a router has reported why nothing arrives, its error is the one of the connection.
   private mutating func timeOut() { fail(softError != 0 ? softError : Errno.timedOut) }
 
-  /// Whether to give up the peer. `limit` is the time by which the user wants that.
+  /// Whether to give up the peer. `limit` is the time by which the user wants that; `nil` before anything was repeated.
   private func hasWaitedEnough(limit: Int64?, at now: Int64) -> Bool {
     let retries = repair.retries
-    let isOverdue = limit.map { now >= $0 && retries > 0 } ?? false
+    let isOverdue = limit.map { now >= $0 } ?? false
     switch state {
     // tcp_syn_retries is 6, tcp_synack_retries is 5. The user's limit can only be shorter.
     case .synSent: return isOverdue || retries >= 6 + TCPRepair.linearRetries

@@ -10,14 +10,16 @@
 //                               timeWait                closed
 //
 // The machine has the states, and decides what happens. Its parts are in files of their own, with their invariants: `TCPSending`,
-// `TCPReceiving`, `TCPRepair`, `TCPLiveness`.
+// `TCPReceiving`, `TCPAcknowledging`, `TCPRepair` (with `TCPRecovery`, `TCPScoreboard` and `TCPCongestion`), `TCPLiveness`.
 //
 // Invariants:
 // - While anything is unacknowledged, or data waits for a closed window, a timer runs (`repair.timer`). So a connection makes progress or
 //   ends, whatever the network loses.
+// - What has arrived and is not acknowledged is acknowledged soon (`acknowledging.timer`).
+// - No more than the congestion window is in flight, but for one probe.
 // - The machine reads no clock and sends nothing itself. Each event puts segments and wake-ups into `effects`, which the caller takes.
 //
-// What it leaves out: congestion control, delayed acknowledgements, Nagle's algorithm, selective acknowledgements, urgent data.
+// What it leaves out: ECN, pacing, TCP_CORK, TCP_QUICKACK, path MTU discovery, what one connection learns for the next one, and urgent data.
 
 internal import SocketSystem
 
@@ -57,7 +59,10 @@ struct TCPMachine {
 
   var sending = TCPSending()
   var receiving = TCPReceiving()
+  var acknowledging = TCPAcknowledging()
   var repair = TCPRepair()
+  /// The time of the last event.
+  private(set) var now: Int64 = 0
   var liveness = TCPLiveness()
 
   var maySend: Bool {
@@ -98,6 +103,7 @@ struct TCPMachine {
 
   /// Returns the number of bytes taken, or a negative error.
   mutating func send(_ bytes: Span<UInt8>, at now: Int64) -> Int {
+    begins(at: now)
     if state == .synSent || state == .synReceived {
       if error != 0 { return -Int(takeError()) }
       sending.wantsRoom = true
@@ -107,19 +113,28 @@ struct TCPMachine {
     if shutdown.contains(.sending) || state == .closed { return -Int(Errno.brokenPipe) }
     let count = sending.take(bytes)
     if count == 0, !bytes.isEmpty { return -Int(Errno.wouldBlock) }
+    if count > 0, !sending.isInFlight, let last = sending.lastSent {
+      repair.recovery.congestion.restart(after: now - last, timeout: repair.patience, at: now)
+    }
     transmit(at: now)
     return count
   }
 
   /// The program has received bytes: the window may open.
-  mutating func programReceived(_ count: Int) {
-    receiving.drop(count)
+  mutating func programReceived(_ count: Int, at now: Int64) {
+    begins(at: now)
+    receiving.drop(count, at: now)
     if state == .closed || shutdown.contains(.receiving) { return }
-    if receiving.hasNews(segmentSize: sending.segmentSize) { acknowledge() }
+    let isTaken = receiving.bytes.isEmpty && acknowledging.shouldAcknowledgeTaken()
+    if isTaken || receiving.hasNews(segmentSize: sending.segmentSize) { acknowledge() }
   }
+
+  /// An event happens.
+  mutating func begins(at time: Int64) { now = max(now, time) }
 
   /// shutdown(2) with SHUT_WR.
   mutating func finish(at now: Int64) {
+    begins(at: now)
     shutdown.insert(.sending)
     switch state {
     case .established: state = .finWait1
@@ -132,6 +147,7 @@ struct TCPMachine {
 
   /// The last descriptor is closed. `discards` resets the connection instead of finishing it: SO_LINGER with a time of zero.
   mutating func close(discards: Bool, at now: Int64) {
+    begins(at: now)
     isOrphan = true
     if state == .closed { return }
     if state == .synSent || state == .synReceived { return vanish() }
@@ -149,12 +165,14 @@ struct TCPMachine {
     state = .closed
     shutdown = .both
     sending.stop()
+    repair.recovery.board.removeAll()
     receiving.forgetEarly()
     stopTimers()
   }
 
   mutating func stopTimers() {
     repair.stopTimer()
+    acknowledging.stop()
     forgetAt = nil
     liveness.keepAlive = nil
   }
@@ -166,6 +184,11 @@ struct TCPMachine {
   }
 
   // MARK: Room
+
+  mutating func setSegmentSize(_ size: Int) {
+    sending.segmentSize = size
+    sending.grow(window: 0)
+  }
 
   mutating func setSendBuffer(_ size: Int) {
     sending.bufferSize = size
@@ -193,21 +216,25 @@ struct TCPMachine {
   }
 
   private mutating func begin(at now: Int64) {
+    begins(at: now)
     sending.sentSyn()
     emitSyn()
-    repair.measure(until: 1, at: now)
-    repair.startTimer(at: now)
+    repair.sent(0..<1, at: now)
+    repair.startTimer(wasInFlight: false, at: now)
     liveness.heard(at: now)
   }
 
   mutating func emitSyn(isRepeated: Bool = false) {
+    if state != .synSent { acknowledging.sent(1) }
     effects.segments.append(
       Segment(
-        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiving.bufferSize, isRepeated: isRepeated))
+        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiving.bufferSize, time: now,
+        echo: acknowledging.echo, isRepeated: isRepeated))
   }
 
   mutating func takeSyn(_ syn: Segment) {
     receiving.takeSyn()
+    acknowledging.noteTime(of: syn)
     sending.widenWindow(to: 1 + syn.window)
   }
 
@@ -221,34 +248,19 @@ struct TCPMachine {
   mutating func acknowledge(sequence: Int? = nil) { emit(Segment(sequence: sequence ?? sending.next)) }
 
   /// Adds what this end has received.
-  private mutating func emit(_ segment: Segment) {
+  mutating func emit(_ segment: Segment) {
     var segment = segment
     segment.window = receiving.openWindow(segmentSize: sending.segmentSize)
     segment.acknowledged = receiving.expected
+    segment.blocks = receiving.takeBlocks()
+    segment.time = now
+    segment.echo = acknowledging.echo
+    acknowledging.sent(receiving.expected)
+    if !segment.bytes.isEmpty { acknowledging.sentBytes(at: now) }
     effects.segments.append(segment)
   }
 
   mutating func emitReset() {
     effects.segments.append(Segment(isReset: true, sequence: sending.next, acknowledged: receiving.expected))
-  }
-
-  mutating func transmit(at now: Int64) {
-    guard maySend else { return }
-    while let range = sending.nextRange {
-      emit(sending.segment(range))
-      // A FIN without bytes measures nothing.
-      if !range.isEmpty { repair.measure(until: sending.next, at: now) }
-    }
-    if sending.isPending { repair.startTimer(at: now) }
-  }
-
-  /// Sends the oldest unacknowledged segment again.
-  mutating func resend() {
-    repair.stopMeasuring()
-    if sending.unacknowledged == 0 {
-      emitSyn(isRepeated: true)
-    } else {
-      emit(sending.segment(sending.oldestRange))
-    }
   }
 }

@@ -3,6 +3,7 @@
 // Invariants:
 // - Bytes reach `bytes` in the order in which they were sent, each once: what arrives again is dropped, what arrives early waits in `early`
 //   for what is missing.
+// - `blocks` tells what is in `early`: the latest first, at most four (RFC 2018).
 // - The peer never has more than `bufferSize` bytes to send: the right edge of the window (`edge`) only grows, and grows by steps worth a
 //   segment (RFC 9293, section 3.8.6.2.2).
 
@@ -13,16 +14,36 @@ struct TCPReceiving {
   private(set) var edge = 0
   /// The bytes that the program has not taken.
   private(set) var bytes = ByteStore()
-  /// Segments after a gap, in order.
-  private(set) var early: [Segment] = []
+  /// Segments after a gap, in order, from `earlyHead` on.
+  private var kept: [Segment] = []
+  private var earlyHead = 0
+  private var blocks: [Range<Int>] = []
+  /// Bytes that came twice, which the next segment reports: RFC 2883.
+  private var duplicate: Range<Int>?
   /// The peer's FIN was received: receiving ends without an error, whatever happens afterwards.
   private(set) var isDone = false
-  var bufferSize = 262_144
+  private var size = ReceiveTuning.initialSize
+  /// `nil` if the program has set the size.
+  private var tuning: ReceiveTuning? = ReceiveTuning()
+
+  /// The bytes that the buffer holds. Once set, it does not grow.
+  var bufferSize: Int {
+    get { size }
+    set {
+      size = newValue
+      tuning = nil
+    }
+  }
+  var early: ArraySlice<Segment> { kept[earlyHead...] }
+  var hasEarly: Bool { earlyHead < kept.count }
 
   // MARK: The window
 
   /// How far the free room reaches beyond the edge.
-  private var growth: Int { expected + max(0, bufferSize - bytes.count) - edge }
+  private var growth: Int {
+    let room = max(0, bufferSize - bytes.count)
+    return expected + min(room, tuning?.limit ?? room) - edge
+  }
 
   /// Whether the window has become so much larger that the peer should hear of it.
   func hasNews(segmentSize: Int) -> Bool { growth >= min(2 * segmentSize, bufferSize / 2) }
@@ -36,7 +57,11 @@ struct TCPReceiving {
 
   // MARK: What the program takes
 
-  mutating func drop(_ count: Int) { bytes.drop(count) }
+  mutating func drop(_ count: Int, at now: Int64) {
+    bytes.drop(count)
+    let early = (kept.last?.end ?? expected) - expected
+    if let larger = tuning?.programTook(count, early: max(0, early), at: now) { size = max(size, larger) }
+  }
 
   // MARK: What the peer sends
 
@@ -44,6 +69,9 @@ struct TCPReceiving {
     expected = 1
     edge = 1 + bufferSize
   }
+
+  /// Notes how a segment with new bytes changes what the buffer needs.
+  mutating func tune(_ segment: Segment, at now: Int64) { tuning?.arrived(segment, size: size, at: now) }
 
   func hasNewBytes(_ segment: Segment) -> Bool {
     !segment.bytes.isEmpty && segment.sequence + segment.bytes.count > expected
@@ -64,25 +92,67 @@ struct TCPReceiving {
     guard segment.isFin, expected == segment.sequence + segment.bytes.count else { return false }
     expected += 1
     edge = max(edge, expected)
-    early = []
+    forgetEarly()
     isDone = true
     return true
   }
 
   mutating func keepEarly(_ segment: Segment) {
-    if segment.end > edge + 1 || early.contains(where: { $0.sequence == segment.sequence }) { return }
-    let index = early.firstIndex { $0.sequence > segment.sequence } ?? early.endIndex
-    early.insert(segment, at: index)
+    if segment.end > edge + 1 { return }
+    var index = kept.count
+    while index > earlyHead, kept[index - 1].sequence > segment.sequence { index -= 1 }
+    if index > earlyHead, kept[index - 1].end >= segment.end {
+      duplicate = segment.sequence..<segment.end
+      return noteBlock(segment.sequence..<segment.end)
+    }
+    kept.insert(segment, at: index)
+    noteBlock(segment.sequence..<segment.end)
   }
 
   /// Removes and returns the first early segment that is no longer early and has something new.
   mutating func nextEarly() -> Segment? {
-    while let next = early.first, next.sequence <= expected {
-      early.removeFirst()
+    while earlyHead < kept.count, kept[earlyHead].sequence <= expected {
+      let next = kept[earlyHead]
+      earlyHead += 1
+      if earlyHead == kept.count {
+        kept = []
+        earlyHead = 0
+      } else if earlyHead >= 256, 2 * earlyHead >= kept.count {
+        kept.removeSubrange(..<earlyHead)
+        earlyHead = 0
+      }
       if next.end > expected { return next }
     }
     return nil
   }
 
-  mutating func forgetEarly() { early = [] }
+  mutating func forgetEarly() {
+    kept = []
+    earlyHead = 0
+    blocks = []
+  }
+
+  // MARK: Selective acknowledgements
+
+  private mutating func noteBlock(_ range: Range<Int>) {
+    var range = range
+    blocks.removeAll { block in
+      if block.lowerBound > range.upperBound || block.upperBound < range.lowerBound { return false }
+      range = min(block.lowerBound, range.lowerBound)..<max(block.upperBound, range.upperBound)
+      return true
+    }
+    blocks.insert(range, at: 0)
+    if blocks.count > 4 { blocks.removeLast() }
+  }
+
+  /// All bytes of a segment were received before.
+  mutating func noteDuplicate(_ segment: Segment) { duplicate = segment.sequence..<segment.end }
+
+  /// The blocks to report: three, because a segment has no room for more beside the times.
+  mutating func takeBlocks() -> [Range<Int>] {
+    if blocks.isEmpty, duplicate == nil { return [] }
+    blocks.removeAll { $0.upperBound <= expected }
+    let first = duplicate.take().map { [$0] } ?? []
+    return Array((first + blocks).prefix(3))
+  }
 }

@@ -4,6 +4,7 @@
 // - `unacknowledged <= next <= unacknowledged + bytes.count + 2`. `next` only grows; what was lost is sent again from the copy in `bytes`,
 //   which keeps each byte until the peer has acknowledged it.
 // - `limit` only grows.
+// - Without `isEager`, at most one segment that is not full is in flight: Nagle's algorithm, RFC 9293, section 3.7.4.
 
 internal import SocketSystem
 
@@ -20,8 +21,25 @@ struct TCPSending {
   private(set) var hasFinished = false
   /// The program is to be woken when there is room.
   var wantsRoom = false
-  var bufferSize = 262_144
+  private(set) var size = SendTuning.size(window: 0, segmentSize: 1_448)
+  /// Whether the program has set the size of the buffer.
+  private(set) var isFixed = false
   var segmentSize = 1_448
+  /// TCP_NODELAY: segments that are not full do not wait until earlier ones are acknowledged.
+  var isEager = false
+  /// The end of the last segment that was not full.
+  private(set) var smallEnd = 0
+  /// When bytes were last sent.
+  private(set) var lastSent: Int64?
+
+  /// The bytes that the buffer holds. Once set, it does not grow.
+  var bufferSize: Int {
+    get { size }
+    set {
+      size = newValue
+      isFixed = true
+    }
+  }
 
   private var first: Int { max(unacknowledged, 1) }
   /// The number after the last byte to send.
@@ -33,11 +51,6 @@ struct TCPSending {
   /// Linux says "writable" when a third of the buffer is free.
   var hasMuchRoom: Bool { 3 * bytes.count <= 2 * bufferSize }
 
-  var segmentsInFlight: Int {
-    let size = max(1, segmentSize)
-    return (next - unacknowledged + size - 1) / size
-  }
-
   // MARK: What the program sends
 
   /// Returns the number of bytes taken. If that is not all of them, the program is to be woken.
@@ -46,6 +59,11 @@ struct TCPSending {
     if count < more.count { wantsRoom = true }
     bytes.append(more, atMost: count)
     return count
+  }
+
+  /// Makes room for twice the congestion window.
+  mutating func grow(window: Int) {
+    if !isFixed { size = max(size, SendTuning.size(window: window, segmentSize: segmentSize)) }
   }
 
   mutating func finish() { hasFinished = true }
@@ -77,23 +95,38 @@ struct TCPSending {
   mutating func sentSyn() { next = 1 }
 
   /// What can be sent for the first time; `nil` if nothing can. The range is empty if only the FIN can be sent.
-  var nextRange: Range<Int>? {
-    if next < end, next < limit { return next..<min(next + segmentSize, end, limit) }
+  func nextRange(isForced: Bool = false) -> Range<Int>? {
+    if next < end, next < limit {
+      let range = next..<min(next + segmentSize, end, limit)
+      return isForced || mayLeave(range) ? range : nil
+    }
     return hasFinished && next == end && end <= limit ? end..<end : nil
   }
 
-  /// The oldest segment that is not acknowledged. The SYN is not a part of it.
-  var oldestRange: Range<Int> {
-    unacknowledged..<min(unacknowledged + segmentSize, end, max(next, unacknowledged))
+  private func mayLeave(_ range: Range<Int>) -> Bool {
+    if isEager || range.count >= segmentSize || hasFinished && range.upperBound == end { return true }
+    return !isInFlight || smallEnd <= unacknowledged
   }
 
   /// Makes the segment with the bytes of `range`, without what this end has received. The FIN follows if the bytes are the last.
-  mutating func segment(_ range: Range<Int>) -> Segment {
-    let segment = Segment(
-      isFin: hasFinished && range.upperBound == end, sequence: range.lowerBound,
-      bytes: bytes.copy((range.lowerBound - first)..<(range.upperBound - first)),
-      isRepeated: range.lowerBound < next)
-    next = max(next, segment.end)
+  mutating func newSegment(_ range: Range<Int>, at now: Int64) -> Segment {
+    var segment = segment(range)
+    segment.isFin = hasFinished && range.upperBound == end
+    if range.count < segmentSize { smallEnd = range.upperBound }
+    next = segment.end
+    lastSent = now
     return segment
+  }
+
+  /// Makes a segment once more. `range` includes the number of the FIN if the segment has it.
+  func repeatedSegment(_ range: Range<Int>) -> Segment {
+    var segment = segment(range.lowerBound..<min(range.upperBound, end))
+    segment.isFin = range.upperBound > end
+    segment.isRepeated = true
+    return segment
+  }
+
+  private func segment(_ range: Range<Int>) -> Segment {
+    Segment(sequence: range.lowerBound, bytes: bytes.copy((range.lowerBound - first)..<(range.upperBound - first)))
   }
 }

@@ -73,7 +73,10 @@ final class TCPSocket: SimulatedSocket {
   }
   override func changed(_ option: RawOption, in kernel: SimulatedKernel) {
     options.apply(to: &machine)
-    if flow != nil { kernel.carryOut(self) }
+    if flow == nil { return }
+    // What waited to be joined with more need not wait any longer.
+    if option == .noDelay { machine.transmit(at: kernel.now) }
+    kernel.carryOut(self)
   }
 
   override func listen(backlog: Int32, in kernel: SimulatedKernel) -> Int32 { kernel.listen(self, backlog: backlog) }

@@ -106,9 +106,9 @@ extension TCPInfo {
 
 extension TCPInfo {
   package init(
-    state: State, roundTripTime: Duration, roundTripTimeVariation: Duration, segmentSize: Int,
-    unacknowledgedSegments: Int, retransmittedSegments: Int, bytesAcknowledged: Int, bytesReceived: Int,
-    bytesUnsent: Int
+    state: State, roundTripTime: Duration, roundTripTimeVariation: Duration, minimumRoundTripTime: Duration?,
+    congestionWindow: Int, slowStartThreshold: Int, segmentSize: Int, unacknowledgedSegments: Int, lostSegments: Int,
+    retransmittedSegments: Int, totalRetransmissions: Int, bytesAcknowledged: Int, bytesReceived: Int, bytesUnsent: Int
   ) {
     self.state = state
     self.roundTripTime = roundTripTime
@@ -119,12 +119,13 @@ extension TCPInfo {
     self.bytesAcknowledged = bytesAcknowledged
     self.bytesReceived = bytesReceived
     self.bytesUnsent = bytesUnsent
-    minimumRoundTripTime = nil
-    congestionWindow = .max
-    slowStartThreshold = .max
+    self.minimumRoundTripTime = minimumRoundTripTime
+    self.congestionWindow = congestionWindow
+    // Linux's greatest number, while there was no loss.
+    self.slowStartThreshold = min(slowStartThreshold, Int(Int32.max))
+    self.lostSegments = lostSegments
+    self.totalRetransmissions = totalRetransmissions
     pathMTU = segmentSize + 52
-    lostSegments = 0
-    totalRetransmissions = retransmittedSegments
     deliveryRate = nil
   }
 }

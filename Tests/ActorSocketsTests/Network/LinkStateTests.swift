@@ -72,6 +72,43 @@ import Testing
       state.send(100, over: NetworkLink(latency: .fixed(.milliseconds(3))), at: 0, &random) == 3 * Self.millisecond)
   }
 
+  @Test func `A packet for which the queue has no room is lost, and the others do not wait for it`() {
+    let link = NetworkLink(latency: .fixed(.milliseconds(3)), bandwidth: 8_000_000, queue: 3_500)
+    var (state, random) = (LinkState(), SplitMix(seed: 1))
+    // A thousand bytes take a millisecond. The bytes on the wire count until they are sent.
+    let arrivals = (0..<6).map { _ in state.send(1_000, over: link, at: 0, &random) }
+    #expect(arrivals == [4, 5, 6, nil, nil, nil].map { (number: Int64?) in number.map { $0 * Self.millisecond } })
+    #expect(state.send(500, over: link, at: 0, &random) == 6_500_000)
+    #expect(state.send(1_000, over: link, at: Self.millisecond, &random) == 7_500_000)
+    // A packet larger than the queue is sent if it need not wait.
+    #expect(state.send(10_000, over: link, at: 100 * Self.millisecond, &random) == 113 * Self.millisecond)
+  }
+
+  @Test func `No connection waits for the packets of another one`() {
+    var (state, random) = (LinkState(), SplitMix(seed: 1))
+    let (slow, quick) = (NetworkLink(latency: .fixed(.seconds(9))), NetworkLink(latency: .fixed(.milliseconds(3))))
+    let (one, other) = (Packet(segmentOf: 100, port: 1), Packet(segmentOf: 100, port: 2))
+    #expect(state.send(one, over: slow, at: 0, &random).arrivals == [9_000 * Self.millisecond])
+    #expect(state.send(other, over: quick, at: 0, &random).arrivals == [3 * Self.millisecond])
+    #expect(state.send(one, over: quick, at: 0, &random).arrivals == [9_000 * Self.millisecond])
+    #expect(state.send(other, over: quick, at: 1, &random).arrivals == [3 * Self.millisecond + 1])
+  }
+
+  @Test func `A link forgets connections whose packets have arrived`() {
+    var (state, random) = (LinkState(), SplitMix(seed: 1))
+    let link = NetworkLink(latency: .fixed(.milliseconds(10)))
+    for number in 0..<60_000 as Range<Int64> {
+      let packet = Packet(segmentOf: 100, port: UInt16(number))
+      _ = state.send(packet, over: link, at: number * Self.millisecond, &random)
+      #expect(state.connections < 50)
+    }
+    // Those on their way stay.
+    for port in 1...1_000 as ClosedRange<UInt16> {
+      _ = state.send(Packet(segmentOf: 100, port: port), over: link, at: 0, &random)
+    }
+    #expect(state.connections >= 1_000)
+  }
+
   @Test func `Packets arrive in the order in which they were sent`() {
     let link = NetworkLink(latency: .uniform(.zero, .seconds(1)), loss: 0.2)
     let arrivals = delays(link, count: 2_000).enumerated().compactMap { number, delay in
@@ -206,10 +243,11 @@ import Testing
 extension Packet {
   fileprivate static let ends = (SocketAddress.ipv4(.loopback, port: 1), SocketAddress.ipv4(.loopback, port: 2))
 
-  /// A packet of a stream with a size, which includes the headers.
-  fileprivate init(segmentOf size: Int) {
+  /// A packet of a stream with a size, which includes the headers, from a port.
+  fileprivate init(segmentOf size: Int, port: UInt16 = 1) {
     let bytes = [UInt8](repeating: 0, count: size - 40)
-    self.init(source: Self.ends.0, destination: Self.ends.1, content: .segment(Segment(bytes: bytes)))
+    self.init(
+      source: .ipv4(.loopback, port: port), destination: Self.ends.1, content: .segment(Segment(bytes: bytes)))
   }
 
   /// A datagram with a size, which includes the headers.

@@ -139,6 +139,8 @@ struct MachineProgram {
     hasBegun = number == 0
     length = random.below(4) == 0 ? 0 : random.below(400)
     machine.sending.segmentSize = 8 + random.below(60)
+    machine.sending.isEager = random.below(2) == 0
+    machine.repair.recovery.congestion.algorithm = random.below(2) == 0 ? .cubic : .reno
     machine.sending.bufferSize = 20 + random.below(200)
     machine.receiving.bufferSize = 20 + random.below(200)
   }
@@ -171,6 +173,10 @@ struct MachineProgram {
     }
     if receiving.bytes.count > receiving.bufferSize { flaw = "holds too much: \(machine)" }
     if sending.bytes.count > sending.bufferSize { flaw = "took too much: \(machine)" }
+    if let wait = machine.acknowledging.timer, wait > machine.now + 200_000_000 {
+      flaw = "an acknowledgement waits too long: \(machine)"
+    }
+    checkBoard()
     if hasEnded {
       if machine.nextTimer != nil { flaw = "a timer runs after the end: \(machine)" }
     } else if waits, machine.repair.timer == nil {
@@ -178,10 +184,28 @@ struct MachineProgram {
     }
   }
 
+  /// The scoreboard has exactly what is in flight, and counts its marks.
+  private mutating func checkBoard() {
+    let (sending, board) = (machine.sending, machine.repair.recovery.board)
+    if machine.repair.recovery.congestion.window < 1 { flaw = "nothing may be in flight: \(machine)" }
+    if board.selected != board.segments.count(where: \.isSelected)
+      || board.lost != board.segments.count(where: \.isLost)
+      || board.repeated != board.segments.count(where: \.isRepeated)
+    {
+      flaw = "the counts of segments are wrong: \(board)"
+    }
+    if zip(board.segments, board.segments.dropFirst()).contains(where: { $0.end != $1.start }) {
+      flaw = "segments do not follow each other: \(board)"
+    }
+    if hasEnded || !hasBegun || machine.state == .synSent && board.count == 0 { return }
+    let range = (board.oldest?.start ?? sending.next)..<(board.last?.end ?? sending.next)
+    if range != sending.unacknowledged..<sending.next { flaw = "the scoreboard has \(range): \(machine)" }
+  }
+
   mutating func act(at now: Int64, mayClose: Bool, _ random: inout SeededRandom) {
     check()
     while nextAct != nil, sleepsUntil <= now {
-      if mayRead { receive(&random) }
+      if mayRead { receive(at: now, &random) }
       if mayWrite, !hasClosed { send(at: now, mayClose, &random) }
       check()
       // A program that sleeps long closes its window.
@@ -193,7 +217,7 @@ struct MachineProgram {
     }
   }
 
-  private mutating func receive(_ random: inout SeededRandom) {
+  private mutating func receive(at now: Int64, _ random: inout SeededRandom) {
     let count = min(1 + random.below(100), machine.receiving.bytes.count)
     if count == 0 {
       mayRead = false
@@ -206,7 +230,7 @@ struct MachineProgram {
       if byte != Self.byte(read, from: 1 - number) { flaw = "byte \(read) is another one" }
       read += 1
     }
-    machine.programReceived(count)
+    machine.programReceived(count, at: now)
   }
 
   private mutating func send(at now: Int64, _ mayClose: Bool, _ random: inout SeededRandom) {
@@ -226,13 +250,17 @@ struct MachineProgram {
   }
 }
 
-/// Carries segments between two machines until they have nothing more to say.
+/// Carries segments between two machines until they have nothing more to say. Acknowledgements that wait are sent, too.
 func exchange(_ one: inout TCPMachine, _ other: inout TCPMachine, at now: Int64) {
-  while !one.effects.segments.isEmpty || !other.effects.segments.isEmpty {
-    let (fromOne, fromOther) = (one.effects.segments, other.effects.segments)
-    one.effects.segments = []
-    other.effects.segments = []
-    for segment in fromOne { other.receive(segment, at: now) }
-    for segment in fromOther { one.receive(segment, at: now) }
-  }
+  repeat {
+    while !one.effects.segments.isEmpty || !other.effects.segments.isEmpty {
+      let (fromOne, fromOther) = (one.effects.segments, other.effects.segments)
+      one.effects.segments = []
+      other.effects.segments = []
+      for segment in fromOne { other.receive(segment, at: now) }
+      for segment in fromOther { one.receive(segment, at: now) }
+    }
+    if let time = one.acknowledging.timer { one.timeHasCome(time) }
+    if let time = other.acknowledging.timer { other.timeHasCome(time) }
+  } while !one.effects.segments.isEmpty || !other.effects.segments.isEmpty
 }

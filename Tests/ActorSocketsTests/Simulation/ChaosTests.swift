@@ -205,7 +205,8 @@ import Testing
         }
         kinds[fault, default: 0] += faults.count
         // Each begins right after the host has come to a point, which the line before tells.
-        for (line, next) in zip(simulation.trace, simulation.trace.dropFirst()) where faults.contains(next) {
+        let lines = simulation.trace.filter { !$0.hasSuffix("runs") }
+        for (line, next) in zip(lines, lines.dropFirst()) where faults.contains(next) {
           #expect(line.contains("is at the point"), "seed \(seed): \(line)")
         }
       }
@@ -237,8 +238,8 @@ import Testing
           }
         }
       }
-      // One crash at a time: the others pass.
-      #expect(before.all == [0, 1, 2, 3] && after.all.count >= 3, "seed \(seed)")
+      // One crash at a time: the others pass. In the end, the host restarts.
+      #expect(Array(before.all.prefix(4)) == [0, 1, 2, 3] && after.all.count >= 3, "seed \(seed)")
       stopped += 4 - after.all.count
     }
     #expect(stopped > 5)
