@@ -43,6 +43,9 @@ public struct Chaos: Hashable, Sendable {
   /// How likely a fault begins where the program calls ``Simulation/point(_:)``, 0 to 1. Each seed chooses half of the names, and nothing
   /// happens at the others. The fault is a crash or a pause of the host, or a partition between it and all others, by their weights.
   public var pointChance: Double
+  /// The faults that take place, by their numbers; all others are left out. `nil`, the default, for all. The error of
+  /// ``Simulation/explore(seeds:order:timeLimit:timeOfDay:checksDeterminism:processes:_:)`` names those that a failure needs.
+  public var onlyFaults: Set<Int>?
 
   /// Creates chaos. By default it has all faults except crashes, which only a program that stores its state survives.
   ///
@@ -54,11 +57,12 @@ public struct Chaos: Hashable, Sendable {
   ///   - fraction: The fraction of packets that a link loses, doubles or reorders while it has one of these faults, 0 to 1.
   ///   - mostAtOnce: How many faults of a kind there can be at one time, from 1 on.
   ///   - pointChance: How likely a fault begins at a point of the program, 0 to 1.
+  ///   - onlyFaults: The numbers of the faults that take place; `nil` for all.
   public init(
     interval: ClosedRange<Duration> = .milliseconds(50)...(.seconds(1)),
     duration: ClosedRange<Duration> = .milliseconds(10)...(.seconds(2)),
     weights: [Fault: Double] = Chaos.withoutCrashes, latency: Duration = .milliseconds(500), fraction: Double = 0.3,
-    mostAtOnce: [Fault: Int] = [:], pointChance: Double = 0.2
+    mostAtOnce: [Fault: Int] = [:], pointChance: Double = 0.2, onlyFaults: Set<Int>? = nil
   ) {
     self.interval = interval
     self.duration = duration
@@ -67,6 +71,7 @@ public struct Chaos: Hashable, Sendable {
     self.fraction = fraction
     self.mostAtOnce = mostAtOnce
     self.pointChance = pointChance
+    self.onlyFaults = onlyFaults
   }
 
   /// All faults but crashes, each equally likely.

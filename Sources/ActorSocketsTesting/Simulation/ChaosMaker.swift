@@ -14,7 +14,8 @@ actor ChaosMaker {
     /// For example `crash of server`.
     let text: String
     let end: Int64
-    let repair: () -> Void
+    /// `nil` if the fault is left out: `Chaos.onlyFaults`.
+    let repair: (() -> Void)?
   }
 
   private let chaos: Chaos
@@ -68,7 +69,8 @@ actor ChaosMaker {
 
   private func repair(_ now: Int64, on thread: VirtualThread) {
     for fault in faults where fault.end <= now {
-      fault.repair()
+      guard let repair = fault.repair else { continue }
+      repair()
       note("chaos: \(fault.text) ends", of: fault.fault, on: thread)
     }
     faults.removeAll { $0.end <= now }
@@ -165,22 +167,30 @@ actor ChaosMaker {
 
   // MARK: Faults
 
+  /// `begin` returns what ends the fault.
   private func add(
-    _ fault: Chaos.Fault, _ text: String, for time: Int64, on thread: VirtualThread, _ repair: @escaping () -> Void
+    _ fault: Chaos.Fault, _ text: String, for time: Int64, on thread: VirtualThread, _ begin: () -> () -> Void
   ) {
-    note("chaos: \(fault) \(text)", of: fault, on: thread)
-    faults.append(Current(fault: fault, text: "\(fault) \(text)", end: thread.elapsed + time, repair: repair))
+    let text = "\(fault) \(text)"
+    let takesPlace = thread.simulation?.takesPlace(text, at: thread.elapsed, among: chaos.onlyFaults) ?? true
+    if takesPlace { note("chaos: \(text)", of: fault, on: thread) }
+    faults.append(
+      Current(fault: fault, text: text, end: thread.elapsed + time, repair: takesPlace ? begin() : nil))
   }
 
   private func pause(_ host: Int, for time: Int64, on thread: VirtualThread) {
-    add(.pause, "of \(thread.hosts[host].name)", for: time, on: thread) { thread.resume(host) }
-    thread.pause(host)
+    add(.pause, "of \(thread.hosts[host].name)", for: time, on: thread) {
+      thread.pause(host)
+      return { thread.resume(host) }
+    }
   }
 
   private func crash(_ host: Int, for time: Int64, on thread: VirtualThread, keepsKernel: Bool) {
     let way = keepsKernel ? "the program is killed" : "the power fails"
-    add(.crash, "of \(thread.hosts[host].name), \(way)", for: time, on: thread) { thread.restart(host) }
-    thread.crash(host, keepsKernel: keepsKernel)
+    add(.crash, "of \(thread.hosts[host].name), \(way)", for: time, on: thread) {
+      thread.crash(host, keepsKernel: keepsKernel)
+      return { thread.restart(host) }
+    }
   }
 
   private func mayStop(_ host: Int, on thread: VirtualThread) -> Bool {
@@ -215,12 +225,14 @@ actor ChaosMaker {
     on thread: VirtualThread
   ) {
     let ways = group.flatMap { one in others.flatMap { [(from: one, to: $0), (from: $0, to: one)] } }
-    let number = thread.network.links.disturb(ways, by: disturbance)
-    for (from, to) in ways { thread.happenedLink(from: from, to: to) }
     let names = group.map { thread.hosts[$0].name }.joined(separator: ", ")
     add(fault, "between \(names) and the others", for: time, on: thread) {
-      thread.network.links.endDisturbance(number, of: ways)
+      let number = thread.network.links.disturb(ways, by: disturbance)
       for (from, to) in ways { thread.happenedLink(from: from, to: to) }
+      return {
+        thread.network.links.endDisturbance(number, of: ways)
+        for (from, to) in ways { thread.happenedLink(from: from, to: to) }
+      }
     }
   }
 }

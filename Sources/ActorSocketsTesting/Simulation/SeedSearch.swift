@@ -38,7 +38,7 @@ struct SeedSearch {
 
   init(comparesHashes: Bool) { self.comparesHashes = comparesHashes }
 
-  /// The seeds that run next, at most `count`. `new` gets the number of a seed that has not run; `nil` if there is none.
+  /// The seeds that run next, at most `count`. `new` gets the number of a seed that has not run; `nil` if all have run.
   mutating func batch(of count: Int, _ new: () -> UInt64?) -> [Seed] {
     var batch = Array(again.prefix(count))
     again.removeFirst(batch.count)
@@ -92,10 +92,10 @@ struct SeedSearch {
   }
 
   /// Without one that is not complete.
-  private static func records(in text: String) -> [Record] {
+  static func records(in text: String) -> [Record] {
     text.unicodeScalars.split(separator: separator, omittingEmptySubsequences: false).dropLast().map { record in
       let content = String(record.dropFirst())
-      if record.first == "p", let hash = UInt64(content) { return .passed(hash: hash) }
+      if record.first?.value == 0x70, let hash = UInt64(content) { return .passed(hash: hash) }
       return .failed(content)
     }
   }

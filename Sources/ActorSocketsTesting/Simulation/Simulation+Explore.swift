@@ -14,7 +14,9 @@ extension Simulation {
   /// `ACTORSOCKETS_SEEDS=0-9999`, these run.
   ///
   /// A seed that fails runs once more, in a copy of the process, to record what happens: ``SimulationFailure/story``. Files that it writes are
-  /// written twice. If the environment has `ACTORSOCKETS_PICTURES`, which names a folder, a page for browsers shows the run:
+  /// written twice. If chaos has let something fail, the program runs with fewer and fewer faults before that, up to 200 times, and the error
+  /// names those that the failure needs: ``SimulationFailure/neededFaults``. With `ACTORSOCKETS_FAULTS=3,9` in the environment, only these
+  /// take place. If the environment has `ACTORSOCKETS_PICTURES`, which names a folder, a page for browsers shows the run:
   /// ``SimulationFailure/picture``.
   ///
   /// In this process, the exploration stops at the first seed that fails, and the memory of tasks that never end adds up: those of hosts that
@@ -64,17 +66,24 @@ extension Simulation {
     let order: Order
     let timeLimit: Duration
     let timeOfDay: UnixTime?
-    let checksDeterminism: Bool
+    var checksDeterminism: Bool
+    /// Of chaos: those that take place; `nil` for all.
+    var faults: Set<Int>?
 
     package init(order: Order, timeLimit: Duration, timeOfDay: UnixTime?, checksDeterminism: Bool) {
       self.order = order
       self.timeLimit = timeLimit
       self.timeOfDay = timeOfDay
       self.checksDeterminism = checksDeterminism
+      faults = CurrentProcess.variable("ACTORSOCKETS_FAULTS").map { text in
+        Set(text.utf8.split(separator: UInt8(ascii: ",")).compactMap { Int(String(Substring($0))) })
+      }
     }
 
     func simulation(_ seed: UInt64) -> Simulation {
-      Simulation(seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, keepsTrace: checksDeterminism)
+      Simulation(
+        seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, keepsTrace: checksDeterminism,
+        onlyFaults: faults)
     }
   }
 
@@ -95,11 +104,16 @@ extension Simulation {
     } catch {
       try Task.checkCancellation()
       let seconds = (continuousNanoseconds() - start) / 1_000_000_000
-      let account = await settings.simulation(seed)
-        .account(reason: "\(error)", hash: simulation.traceHash, after: seconds, body)
+      let needed = await simulation.neededFaults(settings, "\(error)", after: seconds, body)
+      // The story and the picture have only the faults that matter.
+      var shown = settings
+      if let needed { shown.faults = Set(needed) }
+      let hash = needed == nil ? simulation.traceHash : nil
+      let account = await shown.simulation(seed).account(reason: "\(error)", hash: hash, after: seconds, body)
       try Task.checkCancellation()
       throw SimulationFailure(
-        seed: seed, error: error, trace: simulation.trace, account: account, seedsTried: tried)
+        seed: seed, error: error, trace: simulation.trace, account: account, seedsTried: tried, neededFaults: needed,
+        faultsText: needed.map(simulation.text(ofNeeded:)))
     }
   }
 

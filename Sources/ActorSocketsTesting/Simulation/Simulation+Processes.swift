@@ -36,15 +36,15 @@ extension Simulation {
       do {
         try await explore(seed)
       } catch let shown as SimulationFailure {
-        throw failure(shown.error, shown.account, trace: shown.trace)
+        throw shown.among(kinds, seedsTried: tried)
       }
       let reason = "it failed in a copy of the process, but not in the process itself: \(first.text)"
       throw failure(SimulationError(.notDeterministic, reason))
     }
 
-    private func failure(_ error: any Error, _ account: RunAccount? = nil, trace: [String] = []) -> SimulationFailure {
+    private func failure(_ error: any Error, _ account: RunAccount? = nil) -> SimulationFailure {
       SimulationFailure(
-        seed: first.seed.number, error: error, trace: trace, account: account, seedsTried: tried, kinds: kinds)
+        seed: first.seed.number, error: error, trace: [], account: account, seedsTried: tried, kinds: kinds)
     }
   }
 
@@ -76,6 +76,14 @@ extension Simulation {
       }
     }
     return Failures(search)
+  }
+
+  /// Runs one seed in a copy of the process. Returns `nil` if the copy could not run it.
+  static func record(
+    of seed: UInt64, _ settings: Settings, _ body: @escaping @Sendable (Simulation) async throws -> Void
+  ) async -> SeedSearch.Record? {
+    let answer = await run([SeedSearch.Seed(number: seed, place: 0)], settings, body)
+    return SeedSearch.records(in: answer.text).first
   }
 
   private static func run(

@@ -66,6 +66,7 @@ public final class Simulation: Sendable {
   private let hasRun = Locked(false)
   /// Those whose chaos is under way.
   let chaosMakers = Locked<[ChaosMaker]>([])
+  let faults: Locked<FaultLog>
 
   /// The clock of the simulation.
   public var clock: SimulationClock { SimulationClock(thread: thread) }
@@ -88,8 +89,12 @@ public final class Simulation: Sendable {
     self.init(seed: seed, order: order, timeLimit: timeLimit, timeOfDay: timeOfDay, keepsTrace: false)
   }
 
-  init(seed: UInt64, order: Order, timeLimit: Duration, timeOfDay: UnixTime?, keepsTrace: Bool) {
+  init(
+    seed: UInt64, order: Order, timeLimit: Duration, timeOfDay: UnixTime?, keepsTrace: Bool,
+    onlyFaults: Set<Int>? = nil
+  ) {
     self.seed = seed
+    faults = Locked(FaultLog(only: onlyFaults))
     thread = VirtualThread(
       seed: seed, isRandom: order == .random, timeLimit: timeLimit.clampedNanoseconds,
       timeOfDay: timeOfDay?.durationSince1970.clampedNanoseconds ?? VirtualClock.nextMidnight)

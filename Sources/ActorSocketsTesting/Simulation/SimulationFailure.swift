@@ -16,20 +16,34 @@ public struct SimulationFailure: Error, CustomStringConvertible {
   /// The last lines of the trace.
   public let trace: [String]
   let account: RunAccount?
+  /// The numbers of the faults of chaos without which the program does not fail, for ``Chaos/onlyFaults``. `nil` if there were no faults, if
+  /// that could not be found out, or for a test with the trait `.simulated`.
+  public let neededFaults: [Int]?
+  private let faultsText: String?
   /// How many seeds ran.
   public let seedsTried: Int
   /// The kinds of failures, the most frequent first. In several processes all seeds run, otherwise only those up to the first that fails.
   public let kinds: [Kind]
 
   init(
-    seed: UInt64, error: any Error, trace: [String], account: RunAccount?, seedsTried: Int, kinds: [Kind]? = nil
+    seed: UInt64, error: any Error, trace: [String], account: RunAccount?, seedsTried: Int, kinds: [Kind]? = nil,
+    neededFaults: [Int]? = nil, faultsText: String? = nil
   ) {
     self.seed = seed
     self.error = error
     self.trace = trace
     self.account = account
+    self.neededFaults = neededFaults
+    self.faultsText = faultsText
     self.seedsTried = seedsTried
     self.kinds = kinds ?? Kind.kinds(of: [(seed, "\(error)")])
+  }
+
+  /// The same failure as one of several seeds.
+  func among(_ kinds: [Kind], seedsTried: Int) -> Self {
+    Self(
+      seed: seed, error: error, trace: trace, account: account, seedsTried: seedsTried, kinds: kinds,
+      neededFaults: neededFaults, faultsText: faultsText)
   }
 
   /// The failure of a test whose expectations have failed, which the testing library has recorded.
@@ -54,6 +68,7 @@ public struct SimulationFailure: Error, CustomStringConvertible {
     } else if !trace.isEmpty {
       text += "\nThe end of the trace:\(trace.suffix(20).map { "\n  \($0)" }.joined())"
     }
+    if let faultsText { text += "\n\(faultsText)" }
     if seedsFailed > 1 {
       text += "\n\(seedsFailed) of \(seedsTried) seeds fail:"
       for kind in kinds.prefix(10) { text += "\n  \(kind)" }
@@ -78,7 +93,7 @@ extension SimulationFailure.Kind: CustomStringConvertible {
     var places: [String: Int] = [:]
     var kinds: [(text: String, seeds: [UInt64])] = []
     for (seed, text) in failures {
-      let line = String(text.unicodeScalars.prefix { $0 != "\n" })
+      let line = firstLine(of: text)
       let key = withoutNumbers(line)
       if let place = places[key] {
         kinds[place].seeds.append(seed)
@@ -91,15 +106,23 @@ extension SimulationFailure.Kind: CustomStringConvertible {
     return kinds.sorted { $0.seeds.count > $1.seeds.count }.map { Self(text: $0.text, seeds: $0.seeds) }
   }
 
+  /// The same for failures of one kind.
+  static func key(of text: String) -> String { withoutNumbers(firstLine(of: text)) }
+
+  private static func firstLine(of text: String) -> String {
+    String(decoding: text.utf8.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+  }
+
+  /// With one `#` for each number.
   private static func withoutNumbers(_ line: String) -> String {
-    var result = String.UnicodeScalarView()
-    for scalar in line.unicodeScalars.prefix(longestText) {
-      if !("0"..."9").contains(scalar) {
-        result.append(scalar)
-      } else if result.last != "#" {
-        result.append("#")
+    var result: [UInt8] = []
+    for byte in line.utf8.prefix(longestText) {
+      if !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) {
+        result.append(byte)
+      } else if result.last != UInt8(ascii: "#") {
+        result.append(UInt8(ascii: "#"))
       }
     }
-    return String(result)
+    return String(decoding: result, as: UTF8.self)
   }
 }

@@ -94,7 +94,8 @@ import Testing
       if seed >= 35 { throw Oops() }
       try #require(seed != 20)
     }
-    #expect(issues.count == 2, "\(issues)")
+    // The expectation, the story and the summary.
+    #expect(issues.count == 3, "\(issues)")
     #expect(issues.first?.contains("ACTORSOCKETS_SEED=7") == true, "\(issues)")
     let lines = issues.last?.split(separator: "\n").map { String($0) } ?? []
     #expect(lines.first?.utf8.elementsEqual("seed 7 fails: its expectations fail".utf8) == true, "\(lines)")
