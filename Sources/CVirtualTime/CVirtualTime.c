@@ -20,7 +20,6 @@ cvirtualtime_clock *cvirtualtime_create(int64_t nanoseconds, int64_t time_of_day
   clock->nanoseconds = nanoseconds;
   clock->time_of_day = time_of_day;
   clock->asks = false;
-  clock->stops = false;
   clock->thread = pthread_self();
   return clock;
 }
@@ -36,10 +35,6 @@ void cvirtualtime_set(cvirtualtime_clock *clock, int64_t nanoseconds) {
 }
 
 void cvirtualtime_ask(cvirtualtime_clock *clock) { clock->asks = true; }
-
-void cvirtualtime_stop_tasks(cvirtualtime_clock *clock) { clock->stops = true; }
-
-bool cvirtualtime_stops_tasks(void) { return thread_clock && thread_clock->stops; }
 
 void cvirtualtime_enter(cvirtualtime_clock *clock, void *owner) {
   if (clock) clock->thread = pthread_self();

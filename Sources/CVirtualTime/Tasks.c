@@ -11,9 +11,9 @@
 // 1. Before each run of a task's job, the runtime calls swift_task_enterThreadLocalContext by its name. The task is then the current one.
 // 2. After that call, it reads the function and the context with which the task continues, at the places that `task` has here.
 // 3. A continuation is what `continuation_context` has here. To await one suspends the current task.
-// 4. When a task is suspended, the runtime calls swift_task_exitThreadLocalContext by its name before another job runs on the thread. The
-//    task is then still the current one. It does not call it when a task ends.
-// 5. Programs make their tasks with swift_task_create, apart from the children of `async let`, which an executor sees first.
+// 4. When a task is suspended, the runtime calls swift_task_exitThreadLocalContext by its name before another job runs on the thread, with the
+//    same pointer as before the run. It does not call it when a task ends.
+// 5. Programs make their tasks with swift_task_create, apart from the children of `async let`, which are seen when they run first.
 
 // For RTLD_NEXT
 #define _GNU_SOURCE
@@ -72,7 +72,7 @@ ASYNC void swift_continuation_await(continuation_context *context);
 
 // Defined by ActorSocketsTesting in VirtualExecutors.swift
 void actorsockets_creates(uint64_t task);
-bool actorsockets_is_stopped(uint64_t task);
+bool actorsockets_must_stop(uint64_t task);
 void actorsockets_parks(void *task);
 
 static ASYNC void unpark(ASYNC_CONTEXT void *context) {
@@ -100,34 +100,47 @@ void cvirtualtime_unpark(void *task) { swift_continuation_resume(task); }
 
 // MARK: Which tasks run
 
-/// The tasks that have run on this thread since `cvirtualtime_take_ended` and are not suspended
+/// A task that runs, with its state in the runtime
+typedef struct running_task {
+  const char *state;
+  uint64_t number;
+} running_task;
+
+/// The tasks that have run on this thread since `cvirtualtime_next_ended` returned 0, and are not suspended
 static _Thread_local struct {
-  uint64_t *numbers;
+  running_task *tasks;
   size_t count, room;
 } awake;
 
-static void wakes(uint64_t number) {
+static void wakes(const char *state, uint64_t number) {
   if (awake.count == awake.room) {
     awake.room = awake.room ? 2 * awake.room : 64;
-    awake.numbers = realloc(awake.numbers, awake.room * sizeof *awake.numbers);
-    if (!awake.numbers) abort();
+    awake.tasks = realloc(awake.tasks, awake.room * sizeof *awake.tasks);
+    if (!awake.tasks) abort();
   }
-  awake.numbers[awake.count++] = number;
+  awake.tasks[awake.count++] = (running_task){state, number};
 }
 
-static void falls_asleep(uint64_t number) {
+/// The last one with this state: an earlier one has ended, and its memory belongs to another task now
+static void falls_asleep(const char *state) {
   for (size_t index = awake.count; index > 0; index -= 1) {
-    if (awake.numbers[index - 1] != number) continue;
-    awake.numbers[index - 1] = awake.numbers[--awake.count];
+    if (awake.tasks[index - 1].state != state) continue;
+    awake.tasks[index - 1] = awake.tasks[--awake.count];
     return;
   }
 }
 
-const uint64_t *cvirtualtime_take_ended(size_t *count) {
-  *count = awake.count;
-  awake.count = 0;
-  return awake.numbers;
+uint64_t cvirtualtime_next_ended(void) { return awake.count ? awake.tasks[--awake.count].number : 0; }
+
+void cvirtualtime_forget_tasks(void) {
+  free(awake.tasks);
+  awake.tasks = NULL;
+  awake.count = awake.room = 0;
 }
+
+static _Atomic(bool) sees;
+
+bool cvirtualtime_sees_tasks(void) { return __c11_atomic_load(&sees, __ATOMIC_RELAXED); }
 
 // MARK: Functions of the runtime
 
@@ -149,9 +162,10 @@ __attribute__((weak, swiftcall)) void swift_task_enterThreadLocalContext(char *s
   if (!cvirtualtime_owner()) return;
   task *current = swift_task_getCurrent();
   if (!current) return;
+  __c11_atomic_store(&sees, true, __ATOMIC_RELAXED);
   uint64_t number = cvirtualtime_task_number(current);
-  wakes(number);
-  if (!cvirtualtime_stops_tasks() || !actorsockets_is_stopped(number)) return;
+  wakes(state, number);
+  if (!actorsockets_must_stop(number)) return;
   parked_resume = current->resume;
   current->resume = park;
 }
@@ -160,7 +174,7 @@ __attribute__((weak, swiftcall)) void swift_task_exitThreadLocalContext(char *st
   static _Atomic(context_function *) function;
   context_function *next = next_function(&function, "swift_task_exitThreadLocalContext");
   if (next) next(state);
-  if (cvirtualtime_owner()) falls_asleep(cvirtualtime_current_task_number());
+  if (cvirtualtime_owner()) falls_asleep(state);
 }
 
 typedef struct created_task {

@@ -29,7 +29,7 @@ actor ChaosMaker {
   /// Decides at which points faults begin.
   private var choice: UInt64 = 0
   /// The host of the task.
-  private var own = 0
+  private var own = HostLife(host: 0, life: 0)
 
   init(_ chaos: Chaos, _ hosts: [Int]?) {
     self.chaos = chaos
@@ -38,9 +38,9 @@ actor ChaosMaker {
 
   func run() async {
     let thread = VirtualThread.required
-    own = thread.currentOwner.host
+    own = thread.currentOwner
     choice = thread.streams.chaos.next()
-    var next = thread.elapsed + draw(chaos.interval, on: thread)
+    var next = instant(thread.elapsed, plus: draw(chaos.interval, on: thread))
     while !Task.isCancelled {
       self.next = next
       await sleep(until: faults.reduce(next) { min($0, $1.end) }, on: thread)
@@ -48,7 +48,7 @@ actor ChaosMaker {
       repair(thread.elapsed, on: thread)
       if next <= thread.elapsed {
         begin(on: thread)
-        next = thread.elapsed + max(1, draw(chaos.interval, on: thread))
+        next = instant(thread.elapsed, plus: max(1, draw(chaos.interval, on: thread)))
       }
     }
     self.next = nil
@@ -111,7 +111,9 @@ actor ChaosMaker {
 
   /// A task of the host has come to a point of the program.
   func reached(_ name: String, on host: Int) {
-    guard next != nil, let thread = VirtualThread.current, chosen?.contains(host) ?? true else { return }
+    guard next != nil, let thread = VirtualThread.current, thread.isAlive(own), chosen?.contains(host) ?? true else {
+      return
+    }
     let (chance, position) = (thread.streams.chaos.fraction(), thread.streams.chaos.fraction())
     let time = draw(chaos.duration, on: thread)
     var hash = TraceHash()
@@ -175,7 +177,7 @@ actor ChaosMaker {
     let takesPlace = thread.simulation?.takesPlace(text, at: thread.elapsed, among: chaos.onlyFaults) ?? true
     if takesPlace { note("chaos: \(text)", of: fault, on: thread) }
     faults.append(
-      Current(fault: fault, text: text, end: thread.elapsed + time, repair: takesPlace ? begin() : nil))
+      Current(fault: fault, text: text, end: instant(thread.elapsed, plus: time), repair: takesPlace ? begin() : nil))
   }
 
   private func pause(_ host: Int, for time: Int64, on thread: VirtualThread) {
@@ -194,7 +196,7 @@ actor ChaosMaker {
   }
 
   private func mayStop(_ host: Int, on thread: VirtualThread) -> Bool {
-    host != 0 && host != own && thread.hosts[host].state == .running
+    host != 0 && host != own.host && thread.hosts[host].state == .running
   }
 
   /// A running host that may stop; `nil` if no host may.

@@ -12,6 +12,8 @@ final class ChildProcess: Sendable {
     var text = ""
     /// For example "was ended by the signal 11", with the end of its standard error; `nil` if the function has returned.
     let failure: String?
+    /// Whether there was a copy.
+    var hasBegun = true
   }
 
   private enum State {
@@ -49,8 +51,9 @@ final class ChildProcess: Sendable {
               continuation.resume(returning: process.answer(of: child, after: seconds, receive))
             }
           } catch {
+            own()
             end()
-            continuation.resume(returning: Answer(failure: "could not start: \(error)"))
+            continuation.resume(returning: Answer(failure: "could not start: \(error)", hasBegun: false))
           }
         }
       }
@@ -61,6 +64,9 @@ final class ChildProcess: Sendable {
 
   /// In the copy: ends it after this time, from now on; 0 means never.
   static func limit(seconds: UInt32) { cvirtualtime_limit(seconds) }
+
+  /// Whether a copy can have more than one thread.
+  static var startsThreads: Bool { cvirtualtime_copies_start_threads() }
 
   private func cancel() {
     state.withLock { state in
@@ -97,9 +103,12 @@ final class ChildProcess: Sendable {
   }
 
   private func answer(
-    of child: Result<cvirtualtime_child, SystemError>, after seconds: UInt32, _ receive: Send?
+    of result: Result<cvirtualtime_child, SystemError>, after seconds: UInt32, _ receive: Send?
   ) -> Answer {
-    guard case .success(var child) = child else { return Answer(failure: "could not start: \(child)") }
+    var child: cvirtualtime_child
+    do { child = try result.get() } catch {
+      return Answer(failure: "could not start: \(error)", hasBegun: false)
+    }
     var (text, errors) = ([UInt8](), [UInt8]())
     var last: UInt8?
     while let (bytes, isError) = Self.receive(&child) {

@@ -11,13 +11,10 @@ final class HeldTasks: TaskExecutor {
     jobs.withLock { $0.append(job) }
   }
 
-  /// In the order in which they were added.
-  func run() {
-    let jobs = jobs.withLock { jobs in
-      defer { jobs = [] }
-      return jobs
-    }
+  /// Runs the task that was added first, and not run.
+  func runNext() {
+    let job = jobs.withLock { $0.isEmpty ? nil : $0.removeFirst() }
     // SAFETY: the runtime handed each job to `enqueue` once, and it is run once, here.
-    for job in jobs { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+    if let job { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
   }
 }

@@ -2,8 +2,8 @@
 //
 // The memory of a task that never ends cannot be freed, so that of a simulation with crashes grows. It ends with the copy, which runs few
 // seeds. Invariants:
-// - The tasks of the simulations are made in the copy, by tasks that the caller has made before the copy. So they have the caller's task-local
-//   values, such as the test to which an expectation belongs. In the process itself these tasks do nothing.
+// - The task of each simulation is made in the copy, right before it runs, by a task that the caller has made before the copy. So they have the caller's task-local
+//   values, such as the test to which an expectation belongs. In the process itself that task does nothing.
 // - `SeedSearch` decides which seeds run, and what their outcomes are.
 
 internal import SocketSystem
@@ -56,22 +56,31 @@ extension Simulation {
     _ seeds: some Sequence<UInt64>, _ settings: Settings, processes: Int,
     _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws -> Failures? {
+    if VirtualThread.current != nil { throw SimulationError(.nested, "a simulated program cannot run a simulation") }
+    // Otherwise each copy would have its own.
+    _ = VirtualClock.nextMidnight
     let processes = max(1, min(processes, usableProcessors()))
-    let count = max(1, min(mostInCopy, seeds.underestimatedCount / processes))
-    var search = SeedSearch(comparesHashes: settings.checksDeterminism)
     var iterator = seeds.makeIterator()
+    var ahead: [UInt64] = []
+    while ahead.count < mostInCopy * processes, let seed = iterator.next() { ahead.append(seed) }
+    let count = max(1, ahead.count / processes)
+    ahead.reverse()
+    var search = SeedSearch(comparesHashes: settings.checksDeterminism)
     try await withThrowingTaskGroup(of: (batch: [SeedSearch.Seed], answer: ChildProcess.Answer).self) { group in
       var running = 0
       while true {
         try Task.checkCancellation()
         while running < processes {
-          let batch = search.batch(of: count) { iterator.next() }
+          let batch = search.batch(of: count) { ahead.popLast() ?? iterator.next() }
           if batch.isEmpty { break }
           running += 1
           group.addTask { (batch, await run(batch, settings, body)) }
         }
         guard let (batch, answer) = try await group.next() else { break }
         running -= 1
+        if let failure = answer.failure, !answer.hasBegun {
+          throw SimulationError(.unsupported, "a copy of the process \(failure)")
+        }
         search.ran(batch, records: answer.text, failure: answer.failure)
       }
     }
@@ -91,25 +100,30 @@ extension Simulation {
   ) async -> ChildProcess.Answer {
     let isCopy = Locked(false)
     let tasks = HeldTasks()
-    let programs = Locked<[SeededProgram]>([])
-    tasks.add {
-      guard isCopy.withLock({ $0 }) else { return }
-      programs.withLock { $0 = batch.map { SeededProgram(settings.simulation($0.number), body) } }
+    let program = Locked<SeededProgram?>(nil)
+    for seed in batch {
+      tasks.add {
+        guard isCopy.withLock({ $0 }) else { return }
+        program.withLock { $0 = SeededProgram(settings.simulation(seed.number), body) }
+      }
     }
     return await ChildProcess.run(seconds: SeededProgram.mostSeconds) {
-      tasks.run()
+      for _ in batch { tasks.runNext() }
     } other: { send in
       isCopy.withLock { $0 = true }
-      tasks.run()
-      let watchdog = Watchdog()
-      for program in programs.withLock({ $0 }) { send(Array(SeedSearch.text(of: program.run(watchdog)).utf8)) }
+      let watchdog = ChildProcess.startsThreads ? Watchdog() : nil
+      for _ in batch {
+        tasks.runNext()
+        guard let program = program.withLock({ $0.take() }) else { return }
+        send(Array(SeedSearch.text(of: program.run(watchdog)).utf8))
+      }
     }
   }
 }
 
 /// A simulation that runs in a copy of the process.
 private struct SeededProgram {
-  /// In real time, for a seed. The watchdog ends a job that blocks much earlier, unless a debugger has turned it off.
+  /// In real time, for a seed; 0 means no limit. The watchdog ends a job that blocks much earlier.
   static var mostSeconds: UInt32 { Watchdog.limit > 0 ? 3_600 : 0 }
 
   private let simulation: Simulation
@@ -120,7 +134,7 @@ private struct SeededProgram {
     program = Result { try simulation.prepare { try await body(simulation) } }
   }
 
-  func run(_ watchdog: Watchdog) -> SeedSearch.Record {
+  func run(_ watchdog: Watchdog?) -> SeedSearch.Record {
     ChildProcess.limit(seconds: Self.mostSeconds)
     do {
       let program = try program.get()

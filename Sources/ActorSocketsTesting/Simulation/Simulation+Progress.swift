@@ -13,7 +13,7 @@ extension Simulation {
   /// ```
   ///
   /// At first the core is repaired: its hosts restart and continue, and the links between them and the host of the caller are no longer cut.
-  /// Of the other hosts, each one crashes, stands still, loses its links or works. Host `main` and the host of the caller always work. In the
+  /// Of the other hosts, each one crashes, stands still, loses its links or stays as it is. Host `main` and the host of the caller always work. In the
   /// end, all hosts work again, and no link is cut. Do not call it while ``withChaos(_:among:_:)`` runs, which would break the core.
   ///
   /// *Cancellation* cancels the body. *Ordering*: the body begins when the faults are there.
@@ -29,8 +29,8 @@ extension Simulation {
     of core: [SimulatedHost], within time: Duration, _ body: @escaping @Sendable () async throws -> Result
   ) async throws -> Result {
     let thread = VirtualThread.required
-    let faults = thread.isolate(core.map(\.number))
-    defer { thread.endIsolation(of: faults) }
+    thread.isolate(core.map(\.number))
+    defer { thread.repairAll() }
     let end = clock.now.advanced(by: max(.zero, time))
     return try await withThrowingTaskGroup(of: Result?.self) { group in
       group.addTask { try await body() }
@@ -48,52 +48,43 @@ extension Simulation {
 }
 
 extension VirtualThread {
-  struct Isolation {
-    var stopped: [Int] = []
-    var cut: [(from: Int, to: Int)] = []
-  }
-
   /// Repairs the core, and lets the other hosts fail.
-  fileprivate func isolate(_ core: [Int]) -> Isolation {
+  fileprivate func isolate(_ core: [Int]) {
     let working = Set(core + [0, currentOwner.host])
     note("only \(core.map { hosts[$0].name }.joined(separator: ", ")) must work")
-    for host in working.sorted() { repair(host, among: working) }
-    var isolation = Isolation()
+    repair(working.sorted())
     for host in hosts.indices where !working.contains(host) {
       switch streams.chaos.next(upTo: 4) {
       case 0: crash(host, keepsKernel: false)
       case 1: pause(host)
       case 2:
         note("\(hosts[host].name) loses its links")
-        for other in hosts.indices where other != host { isolation.cut += [(host, other), (other, host)] }
-        continue
+        for other in hosts.indices where other != host {
+          cut(true, from: host, to: other)
+          cut(true, from: other, to: host)
+        }
       default: continue
       }
-      isolation.stopped.append(host)
     }
-    for (from, to) in isolation.cut { cut(true, from: from, to: to) }
-    return isolation
   }
 
-  private func repair(_ host: Int, among working: Set<Int>) {
-    resume(host)
-    restart(host)
-    for other in working where other != host && network.links.link(from: host, to: other).isCut {
-      cut(false, from: host, to: other)
+  fileprivate func repairAll() {
+    note("all hosts work again")
+    repair(Array(hosts.indices))
+  }
+
+  private func repair(_ working: [Int]) {
+    for host in working {
+      resume(host)
+      restart(host)
+      for other in working where other != host && network.links.link(from: host, to: other).isCut {
+        cut(false, from: host, to: other)
+      }
     }
   }
 
   private func cut(_ isCut: Bool, from: Int, to: Int) {
     network.links.cut(isCut, from: from, to: to)
     happenedLink(from: from, to: to)
-  }
-
-  fileprivate func endIsolation(of faults: Isolation) {
-    note("all hosts work again")
-    for (from, to) in faults.cut { cut(false, from: from, to: to) }
-    for host in faults.stopped {
-      resume(host)
-      restart(host)
-    }
   }
 }

@@ -54,12 +54,6 @@ internal import CVirtualTime
     body()
   }
 
-  /// From now on the thread asks `VirtualThread.isStopped` before a task runs. Called on that thread.
-  func stopsTasks() {
-    // SAFETY: as above.
-    unsafe cvirtualtime_stop_tasks(clock)
-  }
-
   /// Prints the reason, and ends the process by a signal for the thread that has entered. Any thread.
   func abort(_ reason: String) -> Never {
     // SAFETY: the clock lives as long as this object.
@@ -80,13 +74,17 @@ internal import CVirtualTime
     unsafe cvirtualtime_task_number(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
   }
 
-  /// The tasks that have ended on this thread since the last call. Called while no task runs there.
-  static func takeEnded() -> [UInt64] {
-    var count = 0
-    // SAFETY: the numbers are valid until the next task runs.
-    let numbers = unsafe cvirtualtime_take_ended(&count)
-    return count == 0 ? [] : unsafe Array(UnsafeBufferPointer(start: numbers, count: count))
+  /// A task that has ended on this thread, each once; `nil` if there is no further one. Called while no task runs there.
+  static func nextEnded() -> UInt64? {
+    let task = cvirtualtime_next_ended()
+    return task == 0 ? nil : task
   }
+
+  /// This thread runs no more tasks of a simulation.
+  static func forgetTasks() { cvirtualtime_forget_tasks() }
+
+  /// Whether the functions of the runtime are replaced. Any task has run before.
+  static var seesTasks: Bool { cvirtualtime_sees_tasks() }
 
   static var currentTask: UInt64? {
     let number = cvirtualtime_current_task_number()

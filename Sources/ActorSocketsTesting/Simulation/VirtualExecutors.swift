@@ -22,8 +22,8 @@ internal import EpollReactor
 func creates(_ task: UInt64) { VirtualThread.current?.creates(task) }
 
 /// Called by CVirtualTime on the thread of a simulation, before the task with this number runs.
-@_cdecl("actorsockets_is_stopped")
-func isStopped(_ task: UInt64) -> Bool { VirtualThread.current?.isStopped(task) ?? false }
+@_cdecl("actorsockets_must_stop")
+func mustStop(_ task: UInt64) -> Bool { VirtualThread.current?.mustStop(task) ?? false }
 
 /// Called by CVirtualTime on the thread of a simulation, when a task is suspended because it is stopped.
 @_cdecl("actorsockets_parks")

@@ -34,9 +34,8 @@ extension VirtualThread {
 
   /// With `keepsKernel`, the kernel closes the host's sockets, as it does for a process that was killed. Otherwise the peers get no packet.
   func crash(_ host: Int, keepsKernel: Bool) {
-    if hosts[host].state == .crashed { return }
+    if hosts[host].state == .crashed || !canStopTasks { return }
     noteCondition(keepsKernel ? .killed : .withoutPower, "crashes", of: host)
-    clock.stopsTasks()
     let held = hosts[host].held
     hosts[host].held = []
     for task in hosts[host].parked { Self.abandon(task) }
@@ -79,9 +78,8 @@ extension VirtualThread {
   /// Nothing runs on the host until `resume`, except for its kernel.
   func pause(_ host: Int) {
     // At the end, every task shall see its cancellation.
-    guard hosts[host].state == .running, !hasEnded else { return }
+    guard hosts[host].state == .running, !hasEnded, canStopTasks else { return }
     noteCondition(.paused, "is paused", of: host)
-    clock.stopsTasks()
     hosts[host].state = .paused
   }
 
@@ -108,9 +106,18 @@ extension VirtualThread {
   }
 
   /// Whether the task must not run now. The runtime asks before each run, also within a default actor.
-  func isStopped(_ task: UInt64) -> Bool {
-    guard let owner = owners.owner(of: task) else { return false }
+  func mustStop(_ task: UInt64) -> Bool {
+    guard let owner = owner(of: task) else { return false }
     return !isAlive(owner) || hosts[owner.host].state == .paused
+  }
+
+  /// Whether hosts can crash and pause; otherwise the simulation fails.
+  private var canStopTasks: Bool {
+    if VirtualClock.seesTasks { return true }
+    programFailed(
+      SimulationError(
+        .unsupported, "\(place): hosts cannot crash or pause in a program that contains Swift's runtime", at: elapsed))
+    return false
   }
 
   /// The task was about to run, and is suspended now. It continues when its host does.

@@ -127,7 +127,7 @@ internal import Synchronization
   /// Code on this thread has made a task.
   func creates(_ task: UInt64) { _ = owner(of: task) }
 
-  private func owner(of task: UInt64) -> HostLife? {
+  func owner(of task: UInt64) -> HostLife? {
     if let owner = owners.owner(of: task) { return owner }
     guard let owner = owners.add(task) else { return nil }
     outside.begins(task)
@@ -135,10 +135,12 @@ internal import Synchronization
   }
 
   private func forgetEnded() {
-    let ended = VirtualClock.takeEnded()
-    if ended.isEmpty { return }
-    for task in ended { owners.ended(task) }
-    outside.ended(ended)
+    var ended: [UInt64] = []
+    while let task = VirtualClock.nextEnded() {
+      owners.ended(task)
+      ended.append(task)
+    }
+    if !ended.isEmpty { outside.ended(ended) }
   }
 
   var currentOwner: HostLife { owners.current }
@@ -212,6 +214,7 @@ internal import Synchronization
     Self.isRunning.store(true, ordering: .releasing)
     watchdog?.begins(self)
     defer {
+      VirtualClock.forgetTasks()
       watchdog?.ends()
       Self.isRunning.store(false, ordering: .releasing)
       Self.running.withLock { $0 = nil }

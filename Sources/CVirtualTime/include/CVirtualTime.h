@@ -27,8 +27,6 @@ typedef struct cvirtualtime_clock {
   int64_t time_of_day;
   /// Whether the thread asks `actorsockets_host_clock`, because hosts have clocks of their own
   bool asks;
-  /// Whether the thread asks `actorsockets_is_stopped` before a task runs, because hosts have crashed or are paused
-  bool stops;
   /// The thread that entered last
   _Atomic pthread_t thread;
 } cvirtualtime_clock;
@@ -43,14 +41,16 @@ void cvirtualtime_set(cvirtualtime_clock *_Nonnull clock, int64_t nanoseconds);
 
 /// From now on the thread of this clock asks `actorsockets_host_clock` what to show. That thread calls it
 void cvirtualtime_ask(cvirtualtime_clock *_Nonnull clock);
-/// From now on the thread of this clock asks `actorsockets_is_stopped` before a task runs, and suspends those that are. That thread calls it
-void cvirtualtime_stop_tasks(cvirtualtime_clock *_Nonnull clock);
-/// Whether the calling thread asks
-bool cvirtualtime_stops_tasks(void);
 /// Lets a task continue that was suspended because it was stopped
 void cvirtualtime_unpark(void *_Nonnull task);
-/// The tasks that have ended on the calling thread since the last call, if no task runs there. They are valid until the next task runs
-const uint64_t *_Nullable cvirtualtime_take_ended(size_t *_Nonnull count);
+/// A task that has ended on the calling thread, each once; 0 if there is no further one. Called while no task runs there
+uint64_t cvirtualtime_next_ended(void);
+/// Frees what this thread has kept for `cvirtualtime_next_ended`
+void cvirtualtime_forget_tasks(void);
+/// Whether Swift's runtime calls the functions that this target replaces. It does not in a program that contains the runtime
+bool cvirtualtime_sees_tasks(void);
+/// Whether a copy of the process can start threads. With the thread sanitizer it cannot
+bool cvirtualtime_copies_start_threads(void);
 /// The real time of day on any thread: nanoseconds since 1970
 int64_t cvirtualtime_real_time_of_day(void);
 

@@ -155,6 +155,19 @@ import Testing
     }
   }
 
+  @Test func `The interval and the duration of faults may have any length`() async throws {
+    for length in [Duration.zero, .seconds(Int64.max), .nanoseconds(-1)] {
+      try await simulated(Simulation(seed: 1)) { simulation in
+        for name in ["one", "two"] { _ = simulation.host(name) }
+        // The shortest one is a nanosecond.
+        let interval = max(length, .microseconds(1))
+        let chaos = Chaos(interval: interval...interval, duration: length...length)
+        try await simulation.withChaos(chaos) { try await Task.sleep(for: .microseconds(3)) }
+        Self.checkRepaired(simulation)
+      }
+    }
+  }
+
   @Test func `Of two partitions, the end of one leaves the other`() async throws {
     try await simulated { simulation in
       let hosts = ["one", "two", "three"].map { simulation.host($0) }

@@ -121,7 +121,7 @@ import Testing
 
   /// Programs that call one actor at random, while their hosts crash, restart, pause and continue.
   @Test func `Nothing of an earlier life runs, and nothing during a pause, in any order`() async throws {
-    try await simulated(seeds: 0..<seeds(200, atMost: 10_000), seconds: secondsForSeeds) { simulation in
+    try await simulated(seeds: 0..<seeds(100, atMost: 10_000), seconds: secondsForSeeds) { simulation in
       let worker = Worker()
       let lives = Notes<String>()
       let hosts = (0..<3).map { simulation.host("host \($0)") }

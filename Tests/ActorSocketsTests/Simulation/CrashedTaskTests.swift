@@ -36,6 +36,12 @@ import Testing
     }
 
     func add(_ name: String) { notes.add(name) }
+
+    func stay(_ name: String) async {
+      notes.add(name)
+      await pause()
+      notes.add(name)
+    }
   }
 
   @Test(arguments: [false, true])
@@ -89,7 +95,7 @@ import Testing
   func `An actor continues with the calls of others, although its job is on a reactor that has stopped`(
     isPause: Bool
   ) async throws {
-    try await simulated(seeds: 0..<seeds(30, atMost: 1_000)) { simulation in
+    try await simulated(seeds: 0..<seeds(10, atMost: 1_000)) { simulation in
       let worker = Worker()
       let hosts = ["a", "b"].map { simulation.host($0) }
       for host in hosts {
@@ -119,6 +125,38 @@ import Testing
       try await Task.sleep(for: .milliseconds(1))
       let later = worker.notes.all.dropFirst(before + meanwhile.count)
       #expect(later.contains("a") && later.contains("b"), "seed \(simulation.seed)")
+    }
+  }
+
+  @Test func `A simulation forgets no task that has not ended`() async throws {
+    let worker = Worker()
+    try await simulated(seeds: 0..<20) { simulation in
+      let thread = try #require(VirtualThread.current)
+      let before = thread.livingTasks
+      let host = simulation.host("host")
+      host.start {
+        await withDiscardingTaskGroup { group in
+          for _ in 0..<5 {
+            // From one executor to the next, with suspensions in each.
+            group.addTask {
+              await MainActor.run { worker.notes.add("main") }
+              await Task.yield()
+              await worker.add("worker")
+              await withTaskExecutorPreference(Reactor.shared) {
+                async let child: Void = worker.stay("child")
+                await Task.yield()
+                await child
+              }
+            }
+          }
+        }
+      }
+      try await Task.sleep(for: .seconds(1))
+      #expect(thread.livingTasks - before == 11, "the program, its tasks and their children")
+      let notes = worker.notes.all.count
+      await worker.goOn { host.crash() }
+      try await Task.sleep(for: .seconds(1))
+      #expect(worker.notes.all.count == notes)
     }
   }
 
