@@ -228,7 +228,7 @@ struct TCPMachine {
     if state != .synSent { acknowledging.sent(1) }
     effects.segments.append(
       Segment(
-        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiving.bufferSize, time: now,
+        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiving.openFirstWindow(), time: now,
         echo: acknowledging.echo, isRepeated: isRepeated))
   }
 

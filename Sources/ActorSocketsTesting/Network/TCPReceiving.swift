@@ -4,8 +4,8 @@
 // - Bytes reach `bytes` in the order in which they were sent, each once: what arrives again is dropped, what arrives early waits in `early`
 //   for what is missing.
 // - `blocks` tells what is in `early`: the latest first, at most four (RFC 2018).
-// - The peer never has more than `bufferSize` bytes to send: the right edge of the window (`edge`) only grows, and grows by steps worth a
-//   segment (RFC 9293, section 3.8.6.2.2).
+// - The right edge of the window (`edge`) is the one that the peer was told. It only grows, by steps worth a segment (RFC 9293, section
+//   3.8.6.2.2), and never further than the room that the buffer had at that time.
 
 struct TCPReceiving {
   /// The first number that has not arrived.
@@ -45,13 +45,16 @@ struct TCPReceiving {
     return expected + min(room, tuning?.limit ?? room) - edge
   }
 
+  /// Half of the largest window that this end would announce now. A larger growth is always worth an announcement.
+  private var halfWindow: Int { min(bufferSize, tuning?.limit ?? bufferSize) / 2 }
+
   /// Whether the window has become so much larger that the peer should hear of it.
-  func hasNews(segmentSize: Int) -> Bool { growth >= min(2 * segmentSize, bufferSize / 2) }
+  func hasNews(segmentSize: Int) -> Bool { growth >= min(2 * segmentSize, halfWindow) }
 
   /// Moves the right edge of the window if that is worthwhile. Returns the window to announce.
   mutating func openWindow(segmentSize: Int) -> Int {
     let growth = growth
-    if growth >= min(segmentSize, bufferSize / 2) { edge += growth }
+    if growth >= min(segmentSize, halfWindow) { edge += growth }
     return max(0, edge - expected)
   }
 
@@ -65,9 +68,12 @@ struct TCPReceiving {
 
   // MARK: What the peer sends
 
-  mutating func takeSyn() {
-    expected = 1
-    edge = 1 + bufferSize
+  mutating func takeSyn() { expected = 1 }
+
+  /// Returns the window that the SYN announces. It stays, also if the program makes the buffer smaller before the peer answers.
+  mutating func openFirstWindow() -> Int {
+    edge = max(edge, 1 + bufferSize)
+    return edge - 1
   }
 
   /// Notes how a segment with new bytes changes what the buffer needs.
