@@ -154,11 +154,12 @@ struct TCPReceiving {
   /// All bytes of a segment were received before.
   mutating func noteDuplicate(_ segment: Segment) { duplicate = segment.sequence..<segment.end }
 
-  /// The blocks to report: three, because a segment has no room for more beside the times.
-  mutating func takeBlocks() -> [Range<Int>] {
-    if blocks.isEmpty, duplicate == nil { return [] }
+  /// The blocks to report: three at most, because a segment has no room for more beside the times. `room` is that for options, in bytes.
+  mutating func takeBlocks(room: Int) -> [Range<Int>] {
+    let most = min(3, (room - Segment.sizeOfBlocks(0)) / 8)
+    if most < 1 || blocks.isEmpty && duplicate == nil { return [] }
     blocks.removeAll { $0.upperBound <= expected }
     let first = duplicate.take().map { [$0] } ?? []
-    return Array((first + blocks).prefix(3))
+    return Array((first + blocks).prefix(most))
   }
 }
