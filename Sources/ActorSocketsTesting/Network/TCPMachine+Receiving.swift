@@ -165,7 +165,7 @@ extension TCPMachine {
       return acknowledge()
     }
     let hadEarly = receiving.hasEarly
-    receiving.tune(segment, at: now)
+    receiving.tune(segment, full: acknowledging.fullSize, at: now)
     acknowledging.arrived(
       segment.bytes.count, window: receiving.bufferSize, timeout: repair.patience, at: now)
     take(segment)

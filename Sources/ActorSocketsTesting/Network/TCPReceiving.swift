@@ -76,8 +76,10 @@ struct TCPReceiving {
     return edge - 1
   }
 
-  /// Notes how a segment with new bytes changes what the buffer needs.
-  mutating func tune(_ segment: Segment, at now: Int64) { tuning?.arrived(segment, size: size, at: now) }
+  /// Notes how a segment with new bytes changes what the buffer needs. `full` is the size of full segments.
+  mutating func tune(_ segment: Segment, full: Int, at now: Int64) {
+    tuning?.arrived(segment, size: size, full: full, isEmpty: bytes.isEmpty, at: now)
+  }
 
   func hasNewBytes(_ segment: Segment) -> Bool {
     !segment.bytes.isEmpty && segment.sequence + segment.bytes.count > expected
