@@ -67,4 +67,10 @@ import Testing
     for segment in server.effects.segments { client.receive(segment, at: 2 * Self.millisecond) }
     #expect(client.receiving.bytes.count == 12_000)
   }
+
+  @Test func `The sizes of buffers are those that Linux reports`() {
+    let options = SocketOptions()
+    #expect(Int32(kernelBytes: options.value(.sendBuffer)) == 87_040)
+    #expect(Int32(kernelBytes: options.value(.receiveBuffer)) == 131_072)
+  }
 }
