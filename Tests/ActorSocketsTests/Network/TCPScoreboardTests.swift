@@ -83,17 +83,6 @@ import Testing
     #expect(board.count == 0 && board.keptEntries == 0)
   }
 
-  @Test func `A long report takes no longer when most of it is known`() {
-    var board = board(20_000)
-    let clock = ContinuousClock()
-    let time = clock.measure {
-      for end in 2...20_000 { _ = board.acknowledged(0, [10..<end * 10], goal: 0, at: TCPMachine.second) }
-    }
-    #expect(board.selected == 19_999)
-    // To look at each segment of each report would be 200 million steps.
-    #expect(time < .seconds(5 * patience))
-  }
-
   @Test func `A report that grows at both ends, or joins two others, marks everything`() {
     var board = board(20)
     for blocks in [[100..<120], [60..<80, 100..<120], [95..<125, 60..<80], [55..<185], [20..<30, 55..<185]] {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// What the segments of a connection carry, and how many there are.
+/// The contents and the number of segments.
 @Suite(.tags(.singleThread, .pure)) struct TCPSegmentTests {
   private static let second = TCPMachine.second
 
