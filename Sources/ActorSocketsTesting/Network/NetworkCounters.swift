@@ -8,7 +8,8 @@ public struct NetworkCounters: Hashable, Sendable, CustomStringConvertible {
   public var packets = 0
   /// Their bytes, with the headers of IP, TCP, UDP and ICMP.
   public var bytes = 0
-  /// The packets that were lost: by chance, because the link was cut, or because a router rejected them.
+  /// The packets that were lost: by chance, because the link was cut, because its ``NetworkLink/queue`` had no room, or because a router
+  /// rejected or a middlebox dropped them.
   public var lostPackets = 0
   /// The packets that arrived twice.
   public var duplicatedPackets = 0

@@ -22,10 +22,13 @@ struct Segment: Hashable, Sendable {
 
   var length: Int { bytes.count + (isSyn ? 1 : 0) + (isFin ? 1 : 0) }
   var end: Int { sequence + length }
+  /// The bytes of the option with the blocks: with two bytes of padding, two of its own, and eight a block.
+  static func sizeOfBlocks(_ count: Int) -> Int { 4 + 8 * count }
+
   /// The size of its header with the options that Linux adds.
   var headerSize: Int {
     // The largest segment, SACK, the times, and the scale of windows.
     if isSyn { return 20 + 20 }
-    return 20 + (time == nil ? 0 : 12) + (blocks.isEmpty ? 0 : 4 + 8 * blocks.count)
+    return 20 + (time == nil ? 0 : 12) + (blocks.isEmpty ? 0 : Self.sizeOfBlocks(blocks.count))
   }
 }

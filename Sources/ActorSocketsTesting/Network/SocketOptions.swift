@@ -62,7 +62,8 @@ struct SocketOptions {
   func value(_ option: RawOption) -> [UInt8] {
     if let value = kept[option] { return value }
     switch option {
-    case .sendBuffer: return Int32(clamping: sendBuffer ?? 2 * TCPSending().bufferSize).kernelBytes
+    // The buffers of an open TCP connection, before they grow.
+    case .sendBuffer: return Int32(clamping: sendBuffer ?? TCPSending().bufferSize).kernelBytes
     case .receiveBuffer: return Int32(clamping: receiveBuffer ?? 2 * TCPReceiving().bufferSize).kernelBytes
     case .congestionControl: return congestionControl.name
     case .linger: return RawOption.lingerValue(seconds: nil)
@@ -76,7 +77,7 @@ struct SocketOptions {
     }
   }
 
-  /// Half of a buffer's size counts, because the kernel's number includes its own memory for each packet.
+  /// Half of a size that the program has set counts, because the kernel's number includes its own memory for each packet.
   func apply(to machine: inout TCPMachine) {
     machine.liveness.keepAlive = keepsAlive ? keepAlive : nil
     machine.liveness.userTimeout = userTimeout

@@ -18,7 +18,7 @@ struct TCPAcknowledging {
   /// The first number that was not acknowledged.
   private(set) var acknowledged = 0
   /// The size of the peer's full segments, as far as it is known.
-  private var fullSize = 536
+  private(set) var fullSize = 536
   /// A segment that is not full has arrived: the peer has nothing more to send.
   private var isComplete = false
   /// The time that the next segment echoes: RFC 7323.

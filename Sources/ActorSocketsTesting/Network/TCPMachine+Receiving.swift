@@ -56,14 +56,16 @@ extension TCPMachine {
       // The answer to an end that has opened the connection at the same time has what an acknowledgement has.
       if state != .synReceived { return acknowledge() }
     }
-    if state == .synReceived {
+    let isOpening = state == .synReceived
+    if isOpening {
       guard segment.acknowledged ?? 0 >= 1 else { return }
       state = .established
       effects.wakes.append(Self.everyEvent)
-      if shutdown.contains(.sending) { finish(at: now) }
     }
     acknowledging.noteTime(of: segment)
     let opens = receiveAcknowledgement(segment, at: now)
+    // Not before the SYN is acknowledged: what was sent until then is forgotten with the handshake.
+    if isOpening, shutdown.contains(.sending) { finish(at: now) }
     if state == .closed || state == .timeWait { return }
     if segment.length > 0, !segment.isSyn {
       receiveBytes(segment, at: now)
@@ -163,12 +165,14 @@ extension TCPMachine {
       return acknowledge()
     }
     let hadEarly = receiving.hasEarly
-    receiving.tune(segment, at: now)
+    receiving.tune(segment, full: acknowledging.fullSize, at: now)
     acknowledging.arrived(
       segment.bytes.count, window: receiving.bufferSize, timeout: repair.patience, at: now)
     take(segment)
     while let next = receiving.nextEarly() { take(next) }
     if state == .closed || state == .timeWait { return }
+    // The peer's end was acknowledged at once.
+    if receiving.isDone, acknowledging.acknowledged == receiving.expected { return }
     if hadEarly || !mayDelay(segment) { acknowledge() }
   }
 

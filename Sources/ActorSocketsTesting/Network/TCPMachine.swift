@@ -228,7 +228,7 @@ struct TCPMachine {
     if state != .synSent { acknowledging.sent(1) }
     effects.segments.append(
       Segment(
-        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiving.bufferSize, time: now,
+        isSyn: true, acknowledged: state == .synSent ? nil : 1, window: receiving.openFirstWindow(), time: now,
         echo: acknowledging.echo, isRepeated: isRepeated))
   }
 
@@ -252,7 +252,9 @@ struct TCPMachine {
     var segment = segment
     segment.window = receiving.openWindow(segmentSize: sending.segmentSize)
     segment.acknowledged = receiving.expected
-    segment.blocks = receiving.takeBlocks()
+    // Bytes come first: a packet has room for blocks only beside a segment that is not full.
+    let rest = sending.segmentSize - segment.bytes.count
+    segment.blocks = receiving.takeBlocks(room: segment.bytes.isEmpty ? .max : rest)
     segment.time = now
     segment.echo = acknowledging.echo
     acknowledging.sent(receiving.expected)

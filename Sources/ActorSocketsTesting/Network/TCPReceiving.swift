@@ -4,8 +4,8 @@
 // - Bytes reach `bytes` in the order in which they were sent, each once: what arrives again is dropped, what arrives early waits in `early`
 //   for what is missing.
 // - `blocks` tells what is in `early`: the latest first, at most four (RFC 2018).
-// - The peer never has more than `bufferSize` bytes to send: the right edge of the window (`edge`) only grows, and grows by steps worth a
-//   segment (RFC 9293, section 3.8.6.2.2).
+// - The right edge of the window (`edge`) is the one that the peer was told. It only grows, by steps worth a segment (RFC 9293, section
+//   3.8.6.2.2), and never further than the room that the buffer had at that time.
 
 struct TCPReceiving {
   /// The first number that has not arrived.
@@ -45,13 +45,16 @@ struct TCPReceiving {
     return expected + min(room, tuning?.limit ?? room) - edge
   }
 
+  /// Half of the largest window that this end would announce now. A larger growth is always worth an announcement.
+  private var halfWindow: Int { min(bufferSize, tuning?.limit ?? bufferSize) / 2 }
+
   /// Whether the window has become so much larger that the peer should hear of it.
-  func hasNews(segmentSize: Int) -> Bool { growth >= min(2 * segmentSize, bufferSize / 2) }
+  func hasNews(segmentSize: Int) -> Bool { growth >= min(2 * segmentSize, halfWindow) }
 
   /// Moves the right edge of the window if that is worthwhile. Returns the window to announce.
   mutating func openWindow(segmentSize: Int) -> Int {
     let growth = growth
-    if growth >= min(segmentSize, bufferSize / 2) { edge += growth }
+    if growth >= min(segmentSize, halfWindow) { edge += growth }
     return max(0, edge - expected)
   }
 
@@ -65,13 +68,18 @@ struct TCPReceiving {
 
   // MARK: What the peer sends
 
-  mutating func takeSyn() {
-    expected = 1
-    edge = 1 + bufferSize
+  mutating func takeSyn() { expected = 1 }
+
+  /// Returns the window that the SYN announces. It stays, also if the program makes the buffer smaller before the peer answers.
+  mutating func openFirstWindow() -> Int {
+    edge = max(edge, 1 + bufferSize)
+    return edge - 1
   }
 
-  /// Notes how a segment with new bytes changes what the buffer needs.
-  mutating func tune(_ segment: Segment, at now: Int64) { tuning?.arrived(segment, size: size, at: now) }
+  /// Notes how a segment with new bytes changes what the buffer needs. `full` is the size of full segments.
+  mutating func tune(_ segment: Segment, full: Int, at now: Int64) {
+    tuning?.arrived(segment, size: size, full: full, isEmpty: bytes.isEmpty, at: now)
+  }
 
   func hasNewBytes(_ segment: Segment) -> Bool {
     !segment.bytes.isEmpty && segment.sequence + segment.bytes.count > expected
@@ -148,11 +156,12 @@ struct TCPReceiving {
   /// All bytes of a segment were received before.
   mutating func noteDuplicate(_ segment: Segment) { duplicate = segment.sequence..<segment.end }
 
-  /// The blocks to report: three, because a segment has no room for more beside the times.
-  mutating func takeBlocks() -> [Range<Int>] {
-    if blocks.isEmpty, duplicate == nil { return [] }
+  /// The blocks to report: three at most, because a segment has no room for more beside the times. `room` is that for options, in bytes.
+  mutating func takeBlocks(room: Int) -> [Range<Int>] {
+    let most = min(3, (room - Segment.sizeOfBlocks(0)) / 8)
+    if most < 1 || blocks.isEmpty && duplicate == nil { return [] }
     blocks.removeAll { $0.upperBound <= expected }
     let first = duplicate.take().map { [$0] } ?? []
-    return Array((first + blocks).prefix(3))
+    return Array((first + blocks).prefix(most))
   }
 }

@@ -51,6 +51,8 @@ struct TCPScoreboard {
   private(set) var lost = 0
   private(set) var repeated = 0
   private var firstLost = Int.max
+  /// The blocks of the last acknowledgement that had any. All segments in them are selected.
+  private var known: [Range<Int>] = []
   /// Of the segment that was sent last of those that have arrived.
   private var newest: (order: Int, roundTrip: Int64)?
 
@@ -59,6 +61,8 @@ struct TCPScoreboard {
   var inFlight: Int { count - selected - lost + repeated }
   var oldest: Sent? { segments.first }
   var last: Sent? { segments.last }
+  /// The entries in memory, also those that are skipped.
+  var keptEntries: Int { all.count + inOrder.count }
 
   // MARK: Segments of this end
 
@@ -124,6 +128,7 @@ struct TCPScoreboard {
     while head < all.count, all[head].start < number {
       if all[head].end > number {
         all[head].start = number
+        known = []
         break
       }
       take(all[head], goal: goal, &news, at: now)
@@ -154,6 +159,7 @@ struct TCPScoreboard {
   private mutating func select(
     _ blocks: [Range<Int>], _ number: Int, goal: Int, _ news: inout News, at now: Int64
   ) {
+    var seen: [Range<Int>] = []
     for (place, block) in blocks.enumerated() {
       let isInside =
         blocks.count > 1 && blocks[1].contains(block.lowerBound) && blocks[1].upperBound >= block.upperBound
@@ -163,10 +169,17 @@ struct TCPScoreboard {
       }
       var index = position(of: block.lowerBound)
       while index < all.count, all[index].end <= block.upperBound {
+        // Most of a block was in the last one. To look at all of it each time would take quadratic time.
+        if let old = known.first(where: { $0.contains(all[index]) }) {
+          index = position(of: old.upperBound)
+          continue
+        }
         if !all[index].isSelected, all[index].start >= block.lowerBound { mark(index, goal: goal, &news, at: now) }
         index += 1
       }
+      if block.upperBound <= all.last?.end ?? 0 { seen.append(block) }
     }
+    if !seen.isEmpty { known = seen }
   }
 
   private mutating func mark(_ index: Int, goal: Int, _ news: inout News, at now: Int64) {
@@ -198,15 +211,13 @@ struct TCPScoreboard {
   }
 
   private mutating func forget(before number: Int) {
-    if head >= 1_024, 2 * head >= all.count || head == all.count {
-      all.removeSubrange(..<head)
-      head = 0
+    // The first segment may have begun earlier.
+    let first = oldest?.order
+    while orderHead < inOrder.count, inOrder[orderHead].start < number, inOrder[orderHead].order != first {
+      orderHead += 1
     }
-    while orderHead < inOrder.count, inOrder[orderHead].start < number { orderHead += 1 }
-    if orderHead >= 1_024, 2 * orderHead >= inOrder.count {
-      inOrder.removeSubrange(..<orderHead)
-      orderHead = 0
-    }
+    all.dropBeginning(&head)
+    inOrder.dropBeginning(&orderHead)
   }
 
   /// The index of the first segment that ends after `number`.
@@ -268,6 +279,7 @@ struct TCPScoreboard {
         if !hasReneged { continue }
         all[index].isSelected = false
         selected -= 1
+        known = []
       }
       if index > head, !hasReneged, now - all[index].time < newest?.roundTrip ?? 0 { continue }
       lose(index)
@@ -282,4 +294,23 @@ struct TCPScoreboard {
   }
 
   mutating func removeAll() { self = TCPScoreboard() }
+}
+
+extension Array {
+  /// Removes the elements before `head` if they are all, or many and at least half. So each element is moved once on average, and an idle
+  /// connection has no old ones.
+  fileprivate mutating func dropBeginning(_ head: inout Int) {
+    if head == count {
+      removeAll(keepingCapacity: count < 1_024)
+    } else if head >= 1_024, 2 * head >= count {
+      removeSubrange(..<head)
+    } else {
+      return
+    }
+    head = 0
+  }
+}
+
+extension Range<Int> {
+  fileprivate func contains(_ sent: TCPScoreboard.Sent) -> Bool { lowerBound <= sent.start && sent.end <= upperBound }
 }

@@ -98,6 +98,8 @@ struct TCPSending {
   func nextRange(isForced: Bool = false) -> Range<Int>? {
     if next < end, next < limit {
       let range = next..<min(next + segmentSize, end, limit)
+      // Linux does not cut a segment at the edge of the window, because the window will soon have room for all of it.
+      if isInFlight, range.upperBound < min(next + segmentSize, end) { return nil }
       return isForced || mayLeave(range) ? range : nil
     }
     return hasFinished && next == end && end <= limit ? end..<end : nil

@@ -132,4 +132,32 @@ import Testing
     #expect(last == [50])
     #expect(!sending.isPending || sending.next > sending.end)
   }
+
+  @Test func `No segment is cut at the edge of the window while something is in flight`() {
+    var sending = TCPSending()
+    sending.sentSyn()
+    sending.widenWindow(to: 2_001)
+    _ = sending.acknowledged(1)
+    sending.isEager = true
+    let first = write(5_000, to: &sending)
+    #expect(first == [Self.full])
+    let probe = sending.nextRange(isForced: true)
+    #expect(probe == nil)
+    _ = sending.acknowledged(1 + Self.full)
+    let second = flush(&sending)
+    #expect(second == [2_000 - Self.full], "nothing else makes the peer answer")
+    sending.widenWindow(to: 4_001)
+    let third = flush(&sending)
+    #expect(third == [Self.full])
+  }
+
+  @Test func `The last bytes may end at the edge of the window`() {
+    var sending = TCPSending()
+    sending.sentSyn()
+    sending.widenWindow(to: 2_001)
+    _ = sending.acknowledged(1)
+    sending.isEager = true
+    let sizes = write(2_000, to: &sending)
+    #expect(sizes == [Self.full, 2_000 - Self.full])
+  }
 }

@@ -402,4 +402,19 @@ import Testing
     exchange(&one, &other, at: Self.second)
     #expect(one.state == .finWait2 && other.state == .closeWait && other.receiving.isDone)
   }
+
+  @Test func `An end that follows the opening at once is sent again if it is lost`() {
+    var (one, other) = crossed()
+    one.finish(at: 0)
+    let answers = (one.effects.segments, other.effects.segments)
+    (one.effects, other.effects) = (TCPMachine.Effects(), TCPMachine.Effects())
+    for segment in answers.1 { one.receive(segment, at: Self.second) }
+    for segment in answers.0 { other.receive(segment, at: Self.second) }
+    #expect(one.effects.segments.contains(where: \.isFin) && one.repair.recovery.board.count == 1)
+    one.effects = TCPMachine.Effects()
+    exchange(&one, &other, at: Self.second)
+    if let time = one.nextTimer { one.timeHasCome(time) }
+    exchange(&one, &other, at: 3 * Self.second)
+    #expect(one.state == .finWait2 && other.state == .closeWait && other.receiving.isDone)
+  }
 }

@@ -57,6 +57,41 @@ import Testing
     #expect(board.lost == 3 && board.repeated == 1 && board.selected == 1)
   }
 
+  @Test func `The rest of a segment of which the peer has only the beginning is found lost`() {
+    var board = board(6)
+    board.loseAll(at: TCPMachine.second)
+    _ = board.acknowledged(10, [], goal: 0, at: TCPMachine.second)
+    let joined = board.join(10..<20, atMost: 30)
+    for range in [joined, 40..<50, 50..<60] { board.sentAgain(range, at: TCPMachine.second) }
+    board.sent(60..<70, at: TCPMachine.second)
+    _ = board.findLosses(patience: 0, at: TCPMachine.second)
+    #expect(joined == 10..<40 && board.nextLost() == nil)
+    let now = TCPMachine.second + 20 * Self.millisecond
+    _ = board.acknowledged(20, [], goal: 0, at: now)
+    _ = board.acknowledged(20, [60..<70], goal: 0, at: now)
+    _ = board.findLosses(patience: 0, at: now)
+    #expect(board.nextLost() == 20..<40)
+  }
+
+  @Test func `When everything is acknowledged, nothing is kept`() {
+    var board = board(100)
+    _ = board.acknowledged(0, [10..<1_000], goal: 0, at: TCPMachine.second)
+    _ = board.findLosses(patience: 0, at: TCPMachine.second)
+    board.sentAgain(0..<10, at: TCPMachine.second)
+    #expect(board.keptEntries == 201)
+    _ = board.acknowledged(1_000, [], goal: 0, at: 2 * TCPMachine.second)
+    #expect(board.count == 0 && board.keptEntries == 0)
+  }
+
+  @Test func `A report that grows at both ends, or joins two others, marks everything`() {
+    var board = board(20)
+    for blocks in [[100..<120], [60..<80, 100..<120], [95..<125, 60..<80], [55..<185], [20..<30, 55..<185]] {
+      _ = board.acknowledged(0, blocks, goal: 0, at: TCPMachine.second)
+    }
+    let selected = board.segments.filter { $0.isSelected }.map { $0.start }
+    #expect(selected == [20] + Array(stride(from: 60, to: 180, by: 10)))
+  }
+
   @Test func `A report of bytes that came twice marks nothing`() {
     var board = board(4)
     let below = board.acknowledged(20, [0..<10], goal: 0, at: 20 * Self.millisecond)
@@ -97,6 +132,12 @@ import Testing
           while arrived.contains(acknowledged) { acknowledged += 1 }
           let blocks = arrived.filter { $0 > acknowledged }.sorted().suffix(3).map { $0 * 10..<($0 + 1) * 10 }
           _ = board.acknowledged(acknowledged * 10, Array(blocks), goal: 0, at: now)
+          for block in blocks {
+            let isMissing = board.segments.contains {
+              block.lowerBound <= $0.start && $0.end <= block.upperBound && !$0.isSelected
+            }
+            #expect(!isMissing, "seed \(seed)")
+          }
           _ = board.findLosses(patience: 0, at: now)
         }
         let segments = board.segments

@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ struct packet {
 
 struct direction {
   int from, to;
+  bool is_from_client;
   int64_t busy;
   struct packet *ring;
   uint64_t first, end;
@@ -73,6 +75,9 @@ static void set(const char *path, const char *value) {
 // Enters a new namespace with a device, and returns the device. The namespace is as Linux has it by default, whatever this machine has.
 static int make_namespace(const char *address) {
   if (unshare(CLONE_NEWNET)) fail("unshare");
+  // IPv6 would send packets of its own as soon as the device is up.
+  set("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
+  set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
   int device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (device < 0) fail("/dev/net/tun");
   struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI};
@@ -85,7 +90,6 @@ static int make_namespace(const char *address) {
   set("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 6291456");
   set("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 4194304");
   set("/proc/sys/net/ipv4/tcp_no_metrics_save", "1");
-  set("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
   return device;
 }
 
@@ -107,13 +111,13 @@ static void take(struct direction *way) {
     int64_t time = now(), departure = time;
     way->packets++;
     double chance = fraction();
-    if (!start) start = time;
+    if (!start && way->is_from_client) start = time;
     if (rate > 0) {
       if (queue > 0 && way->busy > time && (way->busy - time) * rate / 8e9 + packet->length > queue) continue;
       way->busy = (way->busy > time ? way->busy : time) + (int64_t)(packet->length * 8 / rate * 1e9);
       departure = way->busy;
     }
-    if (chance < loss || (time - start >= cut_from && time - start < cut_until)) continue;
+    if (chance < loss || (start && time - start >= cut_from && time - start < cut_until)) continue;
     packet->due = departure + delay;
     way->end++;
   }
@@ -149,7 +153,7 @@ int main(int count, char **arguments) {
   urgent.sched_priority = 10;
   sched_setscheduler(0, SCHED_FIFO, &urgent);
   prctl(PR_SET_TIMERSLACK, 1);
-  struct direction ways[2] = {{.from = far, .to = near}, {.from = near, .to = far}};
+  struct direction ways[2] = {{.from = far, .to = near, .is_from_client = true}, {.from = near, .to = far}};
   for (int i = 0; i < 2; i++) ways[i].ring = malloc(SLOTS * sizeof(struct packet));
   struct pollfd devices[2] = {{.fd = far, .events = POLLIN}, {.fd = near, .events = POLLIN}};
   int status = 0;
