@@ -143,6 +143,19 @@ private let interruptions = Atomic<Int>(0)
     #expect(isAccepted)
   }
 
+  /// Those of files wait for a disk only, so a test cannot interrupt them.
+  @Test func `A call of a file that is interrupted is repeated`() {
+    var results = [-EINTR, -EINTR, 7]
+    func call() -> Int32 {
+      let result = results.removeFirst()
+      if result < 0 { errno = -result }
+      return max(-1, result)
+    }
+    #expect(Linux.retried(call) == 7 && results.isEmpty)
+    results = [-EIO, 7]
+    #expect(Linux.retried(call) == -EIO)
+  }
+
   /// An interrupted connect continues in the background, as a nonblocking one does. So both return `false`.
   @Test func `A connect that is interrupted goes on in the background`() async throws {
     let folder = try Folder()

@@ -18,6 +18,8 @@ public import SocketSystem
 /// several writes any may survive. The names of files are separate from their contents: a file that was created, renamed or removed is
 /// so on the disk after ``synchronizeDirectory(_:)``. ``replace(_:with:)`` does all of this in the right order.
 ///
+/// What a program reads after it was killed may not be on the disk yet: synchronize it before you tell others about it.
+///
 /// Paths are relative to the directory of the disk. They have names that are separated by `/`, without `.` and `..`. The empty path is the
 /// directory of the disk itself.
 ///
@@ -43,7 +45,8 @@ public protocol Disk: Sendable {
   /// - Parameters:
   ///   - path: The path.
   ///   - newPath: The new path.
-  /// - Throws: ``SocketError``: `.pathNotFound`; `.pathExists` if a directory with something in it is at the new path;
+  /// - Throws: ``SocketError``: `.pathNotFound`, also if a directory would replace a file; `.pathExists` if a directory with something in it
+  ///   is at the new path;
   ///   `.invalidArgument` if a file would replace a directory, and if a directory would be moved into itself; and errors of the system.
   @concurrent func rename(_ path: String, to newPath: String) async throws
 
@@ -167,7 +170,7 @@ extension Disk {
   /// *Ordering*: for each path, make one call after the other: calls that overlap would write the same new file.
   ///
   /// - Parameters:
-  ///   - path: The path of the file.
+  ///   - path: The path of the file. Its last name has at most 251 bytes, because that of the new file has four more.
   ///   - contents: The new contents.
   /// - Throws: ``SocketError``. The file then has the old contents or the new ones, and it is not known which of them a crash will leave.
   public nonisolated(nonsending) func replace(_ path: String, with contents: [UInt8]) async throws {

@@ -63,6 +63,8 @@ struct FailureCause: Equatable {
     case (_, Errno.exists): self.init(.pathExists, "there is something at this path")
     case (_, Errno.notEmpty): self.init(.pathExists, "the directory has something in it")
     case (_, Errno.isDirectory): self.init(.invalidArgument, "there is a directory at this path")
+    case ("open", Errno.noSuchDevice):
+      self.init(.invalidArgument, "there is a socket at this path, or a device that does not exist")
     case ("rename", Errno.invalidArgument): self.init(.invalidArgument, "a directory cannot be moved into itself")
     case (_, Errno.noSpace): self.init(.diskFull, "the disk has no room")
     case (_, Errno.quotaExceeded): self.init(.diskFull, "the quota of this user is used up")

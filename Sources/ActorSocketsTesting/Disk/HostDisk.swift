@@ -22,14 +22,12 @@ struct HostDisk {
 
   /// Whether a call fails.
   private mutating func fails(_ call: SimulatedDisk.Call) -> Bool {
-    var fails = false
-    for index in planned.indices.reversed() where planned[index].call == call {
-      if planned[index].after == 0 {
-        fails = true
-        planned.remove(at: index)
-      } else {
-        planned[index].after -= 1
-      }
+    // One plan is for one call. So several plans for the next one let as many calls fail.
+    let plan = planned.firstIndex { $0.call == call && $0.after == 0 }
+    let fails = plan != nil
+    if let plan { planned.remove(at: plan) }
+    for index in planned.indices where planned[index].call == call && planned[index].after > 0 {
+      planned[index].after -= 1
     }
     let fraction =
       switch call {
@@ -53,7 +51,7 @@ struct HostDisk {
       case .synchronize: properties.synchronizeLatency
       }
     let (least, most) = (max(0, range.lowerBound.clampedNanoseconds), max(0, range.upperBound.clampedNanoseconds))
-    return least + Int64(random.fraction() * Double(most - least))
+    return instant(least, plus: Int64(random.fraction() * Double(most - least)))
   }
 
   // MARK: Calls
@@ -66,11 +64,12 @@ struct HostDisk {
     return try body(&state)
   }
 
-  mutating func read(_ node: Int, _ range: Range<Int>) throws(SystemError) -> [UInt8] {
+  mutating func read(_ node: Int, _ range: Range<Int>) throws(SystemError) -> (bytes: [UInt8], areCorrupt: Bool) {
     if fails(.read) { throw SystemError(call: "pread", errno: Errno.inputOutput) }
     var bytes = try state.read(node, range)
-    if !bytes.isEmpty, happens(properties.corruptReads) { corrupt(&bytes, node, at: range.lowerBound) }
-    return bytes
+    if bytes.isEmpty || !happens(properties.corruptReads) { return (bytes, false) }
+    corrupt(&bytes, node, at: range.lowerBound)
+    return (bytes, true)
   }
 
   private mutating func corrupt(_ bytes: inout [UInt8], _ node: Int, at offset: Int) {
@@ -85,32 +84,43 @@ struct HostDisk {
       let stop = min(offset + bytes.count, (sector + 1) * size)
       let wrong = (try? state.read(node, (other * size)..<((other + 1) * size))) ?? []
       let (first, last) = (start - sector * size, min(stop - sector * size, wrong.count))
-      if first < last {
-        bytes.replaceSubrange((start - offset)..<(start - offset + last - first), with: wrong[first..<last])
+      let range = (start - offset)..<(start - offset + max(0, last - first))
+      // Another sector may have the same bytes.
+      if first < last, bytes[range] != wrong[first..<last] {
+        bytes.replaceSubrange(range, with: wrong[first..<last])
         return
       }
     }
     bytes[place] ^= 1 << UInt8(number(below: 8))
   }
 
-  /// With `offset` nil, at the end of the file. Returns where the bytes went.
-  mutating func write(_ bytes: [UInt8], at offset: Int?, to node: Int) -> (
-    offset: Int, count: Int, error: SystemError?
-  ) {
+  struct Written {
+    /// Where the bytes went.
+    let offset: Int
+    let count: Int
+    let error: SystemError?
+    /// The offset of a byte in a sector that cannot be read from now on.
+    var unreadable: Int?
+  }
+
+  /// With `offset` nil, at the end of the file.
+  mutating func write(_ bytes: [UInt8], at offset: Int?, to node: Int) -> Written {
     let offset = offset ?? state.count(of: node)
     if !bytes.isEmpty, fails(.write) {
       // The sectors before the one that has failed.
       let sectors = number(below: StoredFile.sectors(of: offset..<(offset + bytes.count)).count)
       let end = (offset / StoredFile.sectorSize + sectors) * StoredFile.sectorSize
       let count = state.write(Array(bytes.prefix(max(0, end - offset))), at: offset, to: node).count
-      return (offset, count, SystemError(call: "pwrite", errno: Errno.inputOutput))
+      return Written(offset: offset, count: count, error: SystemError(call: "pwrite", errno: Errno.inputOutput))
     }
     let (count, error) = state.write(bytes, at: offset, to: node)
+    var written = Written(offset: offset, count: count, error: error)
     if count > 0, happens(properties.latentErrors) {
       let place = offset + number(below: count)
       state.change(node) { $0.damage(at: place) }
+      written.unreadable = place
     }
-    return (offset, count, error)
+    return written
   }
 
   enum SyncOutcome {

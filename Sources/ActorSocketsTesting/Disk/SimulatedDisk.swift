@@ -20,7 +20,10 @@ public import SocketSystem
 ///   and those that depend on each other, are lost from the last one on.
 ///
 /// If only the program crashes, nothing is lost. ``properties`` say how long calls take in virtual time and how often they fail. The trace
-/// has a line for each call, and for what a power failure has taken.
+/// has a line for each call, and for what a power failure has taken. Failures of the disk are also in the story of a run that fails.
+///
+/// Not everything waits for a sync: as a kernel does, the disk keeps the oldest changes by itself if a file has more than 4,096 of them, or
+/// more than 16 MiB in several writes, and if there are more than 1,024 changes of names.
 ///
 /// A file that was opened before a crash fails with `.closed` afterwards. A test can look at the disk of a host that is down.
 ///
@@ -54,6 +57,8 @@ public struct SimulatedDisk: Disk, Hashable {
 
   /// Lets a call fail with `.diskFailed`.
   ///
+  /// If several of these faults are for one call, the call uses up one of them. The others are for the calls after it.
+  ///
   /// - Parameters:
   ///   - call: The kind of call.
   ///   - count: How many such calls are made before the one that fails, at least 0.
@@ -71,7 +76,7 @@ public struct SimulatedDisk: Disk, Hashable {
   /// - Throws: `SocketError`: `.pathNotFound`.
   public func damage(_ path: String, at offset: Int) throws {
     try change(path) { $0.damage(at: max(0, offset)) }
-    thread.noteDisk("the sector at \(offset) of \(AddressError.quote(path)) is damaged", on: host)
+    thread.noteDisk("the sector at \(offset) of \(AddressError.quote(path)) is damaged", isFault: true, on: host)
   }
 
   /// Flips a bit of a file, without any error.
@@ -83,7 +88,7 @@ public struct SimulatedDisk: Disk, Hashable {
   /// - Throws: `SocketError`: `.pathNotFound`.
   public func flipBit(of path: String, at offset: Int, bit: Int = 0) throws {
     try change(path) { $0.flip(bit: bit, at: max(0, offset)) }
-    thread.noteDisk("bit \(bit) at \(offset) of \(AddressError.quote(path)) is flipped", on: host)
+    thread.noteDisk("bit \(bit) at \(offset) of \(AddressError.quote(path)) is flipped", isFault: true, on: host)
   }
 
   private func change(_ path: String, _ body: (inout StoredFile) -> Void) throws(SocketError) {
@@ -139,7 +144,7 @@ public struct SimulatedDisk: Disk, Hashable {
     let operation = "list \(AddressError.quote(path))"
     let name = try DiskPath(path, operation: operation, mayBeEmpty: true)
     await wait(.read)
-    let names = try call(operation) { disk throws(SystemError) in try disk.state.list(name) }
+    let names = try noting(operation) { disk throws(SystemError) in try disk.state.list(name) }
     thread.noteDisk(operation, on: host)
     return names.map { String(decoding: $0, as: UTF8.self) }
   }
@@ -149,20 +154,14 @@ public struct SimulatedDisk: Disk, Hashable {
   public func synchronizeDirectory(_ path: String) async throws {
     let operation = "synchronizeDirectory \(AddressError.quote(path))"
     let name = try DiskPath(path, operation: operation, mayBeEmpty: true)
-    let (node, end) = try call(operation) { disk throws(SystemError) in
+    let (node, end) = try noting(operation) { disk throws(SystemError) in
       (try disk.state.directory(at: name.names[...], "open"), disk.state.names.next)
     }
     let life = thread.hosts[host].life
     await wait(.synchronize)
     try check(life, operation)
-    let count: Int
-    do throws(SocketError) {
-      count = try call(operation) { disk throws(SystemError) in
-        try disk.synchronizeDirectory(node, before: end)
-      }
-    } catch {
-      thread.noteDisk("\(operation) fails", on: host)
-      throw error
+    let count = try noting(operation) { disk throws(SystemError) in
+      try disk.synchronizeDirectory(node, before: end)
     }
     thread.noteDisk("\(operation): \(count) changes", on: host)
   }
@@ -175,9 +174,9 @@ public struct SimulatedDisk: Disk, Hashable {
   ) async throws -> Result {
     let life = thread.hosts[host].life
     let result = Swift.Result { () throws(SocketError) in
-      try call(operation) { disk throws(SystemError) in try disk.change(systemCall, body) }
+      try noting(operation, as: operation + more) { disk throws(SystemError) in try disk.change(systemCall, body) }
     }
-    thread.noteDisk("\(operation)\(more)\(result.isFailure ? " fails" : "")", on: host)
+    if !result.isFailure { thread.noteDisk(operation + more, on: host) }
     await wait(.write)
     try check(life, operation)
     return try result.get()
@@ -193,6 +192,18 @@ public struct SimulatedDisk: Disk, Hashable {
     }
   }
 
+  /// As `call`, and notes it if the call fails.
+  func noting<Result>(
+    _ operation: String, as text: String? = nil, _ body: (inout HostDisk) throws(SystemError) -> Result
+  ) throws(SocketError) -> Result {
+    do throws(SocketError) {
+      return try call(operation, body)
+    } catch {
+      thread.noteDisk("\(text ?? operation) fails", isFault: error.isFaultOfDisk, on: host)
+      throw error
+    }
+  }
+
   /// Throws if the host has crashed since its life `life`.
   func check(_ life: Int, _ operation: String) throws(SocketError) {
     if thread.hosts[host].life != life {
@@ -205,10 +216,15 @@ public struct SimulatedDisk: Disk, Hashable {
     let thread = thread
     let time = thread.withDisk(of: host) { $0.latency(call) }
     if time == 0 { return }
-    let end = SimulationClock.Instant(elapsed: .nanoseconds(thread.elapsed + time))
+    let end = SimulationClock.Instant(elapsed: .nanoseconds(instant(thread.elapsed, plus: time)))
     // The task is not cancelled with the caller.
     await Task { try? await SimulationClock(thread: thread).sleep(until: end) }.value
   }
+}
+
+extension SocketError {
+  /// Not one that a program can expect of every disk.
+  fileprivate var isFaultOfDisk: Bool { code == .diskFailed || code == .diskFull }
 }
 
 extension Result {
@@ -232,7 +248,9 @@ private final class SimulatedFile: DiskFile {
   var count: Int {
     get async throws {
       try disk.check(life, "count")
-      return try disk.call("count") { $0.state.count(of: node) }
+      let count = try disk.call("count") { $0.state.count(of: node) }
+      note("\(name) has \(count) bytes")
+      return count
     }
   }
 
@@ -242,8 +260,11 @@ private final class SimulatedFile: DiskFile {
     try disk.check(life, "read")
     await disk.wait(.read)
     try disk.check(life, "read")
-    let bytes = try disk.call("read") { disk throws(SystemError) in try disk.read(node, range) }
-    note("reads \(bytes.count) bytes at \(offset) of \(name)", bytes)
+    let (bytes, areCorrupt) = try disk.noting("read", as: "read at \(offset) of \(name)") { disk throws(SystemError) in
+      try disk.read(node, range)
+    }
+    let result = areCorrupt ? ", some of which are not those of the disk" : ""
+    note("reads \(bytes.count) bytes at \(offset) of \(name)\(result)", bytes, isFault: areCorrupt)
     return bytes
   }
 
@@ -260,7 +281,9 @@ private final class SimulatedFile: DiskFile {
     try disk.check(life, operation)
     let written = try disk.call(operation) { $0.write(bytes, at: offset, to: node) }
     let result = written.error == nil ? "" : ", of which it fails after \(written.count)"
-    note("writes \(bytes.count) bytes at \(written.offset) of \(name)\(result)", bytes)
+    let isFault = written.error.map { SocketError($0, operation: operation).isFaultOfDisk } ?? false
+    note("writes \(bytes.count) bytes at \(written.offset) of \(name)\(result)", bytes, isFault: isFault)
+    if let place = written.unreadable { note("the sector at \(place) of \(name) cannot be read", isFault: true) }
     await disk.wait(.write)
     try disk.check(life, operation)
     guard let error = written.error else { return }
@@ -273,7 +296,7 @@ private final class SimulatedFile: DiskFile {
   func truncate(to size: Int) async throws {
     _ = try checkedRange("truncate", at: 0, count: size)
     try disk.check(life, "truncate")
-    try disk.call("truncate") { disk throws(SystemError) in
+    try disk.noting("truncate", as: "truncate \(name) to \(size) bytes") { disk throws(SystemError) in
       try disk.change("ftruncate") { state throws(SystemError) in try state.truncate(node, to: size) }
     }
     note("truncates \(name) to \(size) bytes")
@@ -290,12 +313,12 @@ private final class SimulatedFile: DiskFile {
     switch try disk.call("synchronize", { $0.synchronize(node, upTo: end) }) {
     case .synchronized(let changes): note("synchronizes \(name): \(changes) changes")
     case .failed(let loss):
-      note("fails to synchronize \(name)\(loss.isEmpty ? "" : ": " + loss.text("it"))")
+      note("fails to synchronize \(name)\(loss.isEmpty ? "" : ": " + loss.text("it"))", isFault: true)
       throw SocketError(SystemError(call: "fdatasync", errno: Errno.inputOutput), operation: "synchronize")
     }
   }
 
-  private func note(_ text: String, _ bytes: [UInt8] = []) {
-    VirtualThread.required.noteDisk(text, bytes, on: disk.host)
+  private func note(_ text: String, _ bytes: [UInt8] = [], isFault: Bool = false) {
+    VirtualThread.required.noteDisk(text, bytes, isFault: isFault, on: disk.host)
   }
 }

@@ -25,6 +25,8 @@ struct StoredFile {
   private var pendingBytes = 0
   /// How many changes were synced, or taken out of `pending` otherwise.
   private(set) var synced = 0
+  /// Whether a sync has failed, so that `durable` may lack what is visible and not pending.
+  private var hasFailed = false
   /// Sectors that cannot be read until they are written.
   private var unreadable: Set<Int> = []
 
@@ -41,7 +43,7 @@ struct StoredFile {
   }
 
   mutating func truncate(to size: Int) {
-    if size == visible.count { return }
+    if size == visible.count, !hasFailed { return }
     visible.resize(to: size)
     if !unreadable.isEmpty { unreadable = unreadable.filter { $0 * Self.sectorSize < size } }
     add(.truncate(to: size))
@@ -51,7 +53,8 @@ struct StoredFile {
     pending.append(change)
     pendingBytes += change.size
     if pending.count > Self.mostPending { synchronize(upTo: changes - Self.mostPending / 2) }
-    while pendingBytes > Self.mostPendingBytes { synchronize(upTo: synced + max(1, pending.count / 2)) }
+    // The last change always has a fate of its own, however large it is.
+    while pendingBytes > Self.mostPendingBytes, pending.count > 1 { synchronize(upTo: synced + pending.count / 2) }
   }
 
   // MARK: Syncing
@@ -63,12 +66,14 @@ struct StoredFile {
 
   /// The sync has failed. As on Linux, the changes that it covered are not tried again.
   mutating func failSync(upTo change: Int, _ power: inout PowerLoss) -> FileLoss {
-    decide(takePending(upTo: change), &power)
+    hasFailed = true
+    return decide(takePending(upTo: change), &power)
   }
 
   mutating func losePower(_ power: inout PowerLoss) -> FileLoss {
     let loss = decide(takePending(upTo: changes), &power)
     visible = durable
+    hasFailed = false
     return loss
   }
 
@@ -136,6 +141,7 @@ struct StoredFile {
 
   /// A bit changes on the disk, and no one is told.
   mutating func flip(bit: Int, at offset: Int) {
+    if offset >= visible.count { return }
     for path in [\StoredFile.visible, \StoredFile.durable] {
       guard let byte = self[keyPath: path].bytes(in: offset..<(offset + 1)).first else { continue }
       self[keyPath: path].write([byte ^ (1 << UInt8(bit & 7))], at: offset)

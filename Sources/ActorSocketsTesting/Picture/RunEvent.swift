@@ -40,6 +40,21 @@ struct RunEvent: Hashable, Sendable {
   }
 }
 
+extension RunEvent.Content {
+  /// With the beginning of a long text.
+  var cut: Self {
+    switch self {
+    case .note(let text): .note(RunEvent.cut(text))
+    case .change(let text): .change(RunEvent.cut(text))
+    case .failure(let text): .failure(RunEvent.cut(text))
+    case .state(let host, let condition, let text): .state(of: host, condition, change: RunEvent.cut(text))
+    case .link(let link):
+      .link(LinkView(from: link.from, to: link.to, text: RunEvent.cut(link.text), isCut: link.isCut))
+    case .host, .packet, .waiting, .clock, .end: self
+    }
+  }
+}
+
 enum HostCondition: String, Sendable, CaseIterable {
   case running, paused
   /// The power has failed: packets that arrive are lost.

@@ -36,11 +36,12 @@ struct RunPicture {
   var json: [UInt8] {
     var json = JSONText()
     json.raw("{\"seed\":\"\(seed)\",\"name\":")
-    json.string(name)
+    json.string(RunEvent.cut(name))
     json.raw(",\"reason\":")
     json.string(RunEvent.cut(reason, to: Self.longestReason))
     json.raw(",\"repeats\":\(repeats.map { "\($0)" } ?? "null")")
     json.raw(",\"droppedPackets\":\(record.droppedPackets),\"droppedOthers\":\(record.droppedOthers)")
+    json.raw(",\"droppedLater\":\(record.droppedLater)")
     json.raw(",\"keptBytes\":\(PacketView.keptBytes),\"hosts\":")
     json.list(record.hosts.prefix(Self.mostHosts)) { $0.string($1) }
     json.raw(",\"events\":")
@@ -70,10 +71,13 @@ struct RunPicture {
 
   // MARK: The file
 
-  /// For example `A-client-gets-its-answer-seed-7.html`.
-  var fileName: String {
+  /// For example `A-client-gets-its-answer-seed-7.html`. If a part of the name is missing, a hash of all of it distinguishes the file.
+  var fileName: String { fileName(copy: 1) }
+
+  /// For a `copy` above 1, its number is at the end.
+  private func fileName(copy: Int) -> String {
     var words: [[UInt8]] = [[]]
-    for byte in name.utf8.prefix(100) {
+    for byte in name.utf8.prefix(Self.longestName) {
       switch byte {
       case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
         UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
@@ -81,17 +85,33 @@ struct RunPicture {
       default: if words.last?.isEmpty == false { words.append([]) }
       }
     }
-    let parts = words.filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) }
-    return (parts + ["seed", "\(seed)"]).joined(separator: "-") + ".html"
+    var parts = words.filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) }
+    if name.utf8.count > Self.longestName || name.utf8.contains(where: { $0 >= 0x80 }) {
+      var hash = TraceHash()
+      hash.mix(Array(name.utf8).span)
+      parts.append(String(hash.value & 0xffff_ffff, radix: 16))
+    }
+    parts += ["seed", "\(seed)"]
+    if copy > 1 { parts.append("\(copy)") }
+    return parts.joined(separator: "-") + ".html"
   }
 
-  /// Replaces a file that exists, and creates the folder if it is missing. Returns the path.
+  private static let longestName = 100
+  private static let mostCopies = 1_000
+  /// The paths of the pictures that this process has written.
+  private static let written = Locked<Set<[UInt8]>>([])
+
+  /// Creates the folder if it is missing. Returns the path. A picture of an earlier process is replaced, and one of this process is not:
+  /// several tests may have one name.
   func write(to folder: String) throws(SystemError) -> String {
     try Directory.make(folder)
-    let path = folder + "/" + fileName
-    let file = try OwnedDescriptor.openForWriting(path, permissions: 0o644)
-    try file.truncate(to: 0)
-    if let error = file.write(html, at: 0).error { throw error }
-    return path
+    for copy in 1...Self.mostCopies {
+      let path = folder + "/" + fileName(copy: copy)
+      guard Self.written.withLock({ $0.insert(Array(path.utf8)).inserted }) else { continue }
+      let file = try OwnedDescriptor.createFile(path, permissions: 0o644)
+      if let error = file.write(html, at: 0).error { throw error }
+      return path
+    }
+    throw SystemError(call: "open", errno: Errno.exists)
   }
 }

@@ -1,7 +1,10 @@
 // The events of one run, within a limit. A pure machine.
 //
 // Invariants:
-// - Packets and other events have a limit each, so a large number of packets does not displace what explains them. The oldest go first, and are counted.
+// - Packets, links and other events have a limit each, so a large number of packets does not displace what explains them. The oldest go
+//   first, and are counted.
+// - The first failure and what waited then stay, and so does what is stored when it happens. Later events have limits of their own, which
+//   are smaller. The last of them are left out, and are counted.
 // - The names of hosts stay.
 // - The size of an event is at least that of its text in the picture, so the limits bound the file.
 
@@ -10,15 +13,21 @@ struct RunRecord {
     /// In bytes.
     var packets = 4_500_000
     var others = 1_500_000
-    /// In events: the picture has to stay quick.
+    var links = 300_000
+    /// In events of each kind: the picture has to stay quick.
     var count = 60_000
   }
 
   private(set) var hosts = [VirtualThread.ownHost]
-  private var packetList: LimitedList
-  private var otherList: LimitedList
+  /// What came up to the first failure, and what waited then.
+  private var before: Lists
+  private var after: Lists
   /// The number of the next event. It orders events of one time.
   private var next = 0
+  /// The first failure.
+  private(set) var failure: RunEvent?
+  /// The operations and tasks that waited at the first failure; `nil` if that is not known.
+  private var firstWaiting: [String]?
   /// The hash of the trace when the run ended; `nil` if the process ended before.
   private(set) var hash: UInt64?
   /// The time of the last event.
@@ -27,8 +36,8 @@ struct RunRecord {
   private(set) var lastHost = 0
 
   init(_ limits: Limits = Limits()) {
-    packetList = LimitedList(size: limits.packets, count: limits.count)
-    otherList = LimitedList(size: limits.others, count: limits.count)
+    before = Lists(limits, share: 1, keepsFirst: false)
+    after = Lists(limits, share: 10, keepsFirst: true)
   }
 
   mutating func add(_ event: RunEvent) {
@@ -38,36 +47,67 @@ struct RunRecord {
     defer { next += 1 }
     switch event.content {
     case .host(let name): hosts.append(RunEvent.cut(name, to: 100))
-    case .packet: packetList.add(event, next)
+    case .failure where failure == nil:
+      before.others.addAlways(event, next)
+      failure = event
+    case .waiting(let lines) where failure != nil && firstWaiting == nil:
+      before.others.addAlways(event, next)
+      firstWaiting = lines
     case .end(let hash):
       self.hash = hash
-      otherList.add(event, next)
-    default: otherList.add(event, next)
+      add(event, next)
+    default: add(event, next)
     }
   }
 
-  var packets: some Collection<LimitedList.Element> { packetList.elements }
-  /// Not packets and hosts.
-  var others: some Collection<LimitedList.Element> { otherList.elements }
-  var droppedPackets: Int { packetList.dropped }
-  var droppedOthers: Int { otherList.dropped }
-
-  /// The first failure.
-  var failure: RunEvent? {
-    others.first { if case .failure = $0.event.content { true } else { false } }?.event
+  private mutating func add(_ event: RunEvent, _ number: Int) {
+    if failure == nil { before.add(event, number) } else { after.add(event, number) }
   }
 
-  /// The operations and tasks that waited at the first failure.
-  var waiting: [String] {
-    for element in others {
-      if case .waiting(let lines) = element.event.content { return lines }
-    }
-    return []
+  var packets: some Collection<LimitedList.Element> { before.packets.elements + after.packets.elements }
+  /// Not packets and hosts; in their order.
+  var others: some Collection<LimitedList.Element> {
+    let all = before.others.elements + before.links.elements + after.others.elements + after.links.elements
+    return all.sorted { $0.number < $1.number }
   }
+
+  /// How many were left out because they are too old.
+  var droppedPackets: Int { before.packets.dropped }
+  var droppedOthers: Int { before.others.dropped + before.links.dropped }
+  /// Not links.
+  var droppedLines: Int { before.others.dropped }
+  /// How many were left out because they came long after the failure.
+  var droppedLater: Int { after.packets.dropped + after.others.dropped + after.links.dropped }
+
+  var waiting: [String] { firstWaiting ?? [] }
 
   func name(of host: Int) -> String { hosts.indices.contains(host) ? hosts[host] : "host \(host)" }
+
+  private struct Lists {
+    var packets: LimitedList
+    var links: LimitedList
+    var others: LimitedList
+
+    init(_ limits: Limits, share: Int, keepsFirst: Bool) {
+      func list(_ size: Int) -> LimitedList {
+        LimitedList(size: size / share, count: limits.count / share, keepsFirst: keepsFirst)
+      }
+      packets = list(limits.packets)
+      links = list(limits.links)
+      others = list(limits.others)
+    }
+
+    mutating func add(_ event: RunEvent, _ number: Int) {
+      switch event.content {
+      case .packet: packets.add(event, number)
+      case .link: links.add(event, number)
+      default: others.add(event, number)
+      }
+    }
+  }
 }
 
+/// The last events within a limit, or the first ones.
 struct LimitedList {
   struct Element: Sendable {
     let event: RunEvent
@@ -81,6 +121,7 @@ struct LimitedList {
 
   private let mostBytes: Int
   private let mostElements: Int
+  private let keepsFirst: Bool
   private var stored: [Element] = []
   /// Elements before it are dropped.
   private var first = 0
@@ -88,17 +129,21 @@ struct LimitedList {
   private(set) var dropped = 0
 
   /// `size` is in bytes.
-  init(size: Int, count: Int) {
+  init(size: Int, count: Int, keepsFirst: Bool = false) {
     mostBytes = size
     mostElements = count
+    self.keepsFirst = keepsFirst
   }
 
   var elements: ArraySlice<Element> { stored[first...] }
 
   mutating func add(_ event: RunEvent, _ number: Int) {
     let element = Element(event: event, number: number, size: event.jsonSize)
-    stored.append(element)
-    size += element.size
+    if keepsFirst, dropped > 0 || size + element.size > mostBytes || stored.count == mostElements {
+      dropped += 1
+      return
+    }
+    append(element)
     while first < stored.count, size > mostBytes || stored.count - first > mostElements {
       size -= stored[first].size
       first += 1
@@ -108,5 +153,15 @@ struct LimitedList {
       stored.removeFirst(first)
       first = 0
     }
+  }
+
+  /// Nothing is dropped for it.
+  mutating func addAlways(_ event: RunEvent, _ number: Int) {
+    append(Element(event: event, number: number, size: event.jsonSize))
+  }
+
+  private mutating func append(_ element: Element) {
+    stored.append(element)
+    size += element.size
   }
 }

@@ -18,8 +18,8 @@ struct RunStory {
     }
     let waiting = waitingLines
     let room = Self.longest - waiting.count - 1
-    let left = all.count - room
-    if left > 0 { all = ["… \(left + record.droppedOthers) earlier lines"] + all.suffix(room) }
+    let left = max(0, all.count - room) + record.droppedLines
+    if left > 0 { all = ["… \(left) earlier lines"] + all.suffix(room) }
     return all + waiting
   }
 
@@ -44,7 +44,7 @@ struct RunStory {
   }
 
   private func line(_ event: RunEvent, _ text: String, _ width: Int) -> String {
-    let name = record.name(of: event.host)
+    let name = shown(record.name(of: event.host))
     let padding = String(repeating: " ", count: max(0, width - name.count))
     return "\(Self.seconds(event.time))  \(name)\(padding)  \(shown(text))"
   }

@@ -9,14 +9,15 @@ extension VirtualThread {
   /// For the record only. The end of the simulation is left out.
   func happened(_ content: @autoclosure () -> RunEvent.Content, on host: Int? = nil) {
     guard let observer = trace.observer, !hasEnded else { return }
-    observer(RunEvent(time: elapsed, host: host ?? currentOwner.host, content: content()))
+    observer(RunEvent(time: elapsed, host: host ?? currentOwner.host, content: content().cut))
   }
 
-  /// Also records what waits. Later failures of the run are recorded, too.
+  /// For the first failure of the run, also records what waits.
   func failed(_ reason: @autoclosure () -> String) {
-    if !isRecorded { return }
-    happened(.failure(RunEvent.cut(reason())))
-    happened(.waiting(waiting))
+    if !isRecorded || hasEnded { return }
+    happened(.failure(reason()))
+    if !trace.hasFailure { happened(.waiting(waiting)) }
+    trace.hasFailure = true
   }
 
   func happened(_ packet: Packet, _ journey: SimulatedNetwork.Journey) {

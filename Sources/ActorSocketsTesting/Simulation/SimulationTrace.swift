@@ -32,6 +32,8 @@ struct SimulationTrace {
   var keepsAll = false
   /// Gets what a person has to know about the run; `nil` unless the run is recorded.
   var observer: ((RunEvent) -> Void)?
+  /// Whether the observer knows of a failure.
+  var hasFailure = false
   private var hashes: [UInt64] = []
   private var content = TraceHash()
   var hash: UInt64 { content.value }

@@ -10,11 +10,12 @@ extension VirtualThread {
     return try body(&disk)
   }
 
-  /// What a disk does, with the bytes that it moves.
-  func noteDisk(_ text: String, _ bytes: [UInt8] = [], on host: Int) {
+  /// What a disk does, with the bytes that it moves. A fault is also a line of the story.
+  func noteDisk(_ text: String, _ bytes: [UInt8] = [], isFault: Bool = false, on host: Int) {
     var hash = TraceHash()
     hash.mix(bytes.span)
     record(.disk(text, hash: hash.value), on: host)
+    if isFault { happened(.change(text), on: host) }
   }
 
   /// What a crash does to the disk, and to what the test keeps by itself.
@@ -26,7 +27,7 @@ extension VirtualThread {
         disk.state.closeAll()
         return []
       }
-      for line in lines { noteDisk(line, on: host) }
+      for line in lines { noteDisk(line, isFault: true, on: host) }
     }
     for hook in hosts[host].crashHooks { hook(kind) }
   }

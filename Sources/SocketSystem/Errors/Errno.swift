@@ -5,6 +5,7 @@ package enum Errno {
   package static let badDescriptor = EBADF
   package static let wouldBlock = EAGAIN
   package static let noDevice = ENODEV
+  package static let noSuchDevice = ENXIO
   /// The errors of a socket that the kernel makes of reports by ICMP: `icmp_err_convert`, `icmpv6_err_convert`.
   package static let reportedByICMP: Set<Int32> = [
     ENETUNREACH, EHOSTUNREACH, ENOPROTOOPT, ECONNREFUSED, EMSGSIZE, EOPNOTSUPP, EHOSTDOWN, ENONET, EPROTO, EACCES,

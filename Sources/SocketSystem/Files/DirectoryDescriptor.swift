@@ -22,12 +22,14 @@ public enum FileCreation: Hashable, Sendable {
 extension OwnedDescriptor {
   package static func openDirectory(_ path: String) throws(SystemError) -> OwnedDescriptor {
     // SAFETY: the text is valid for the call.
-    try OwnedDescriptor(new: try check(Linux.result(unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)), "open"))
+    let result = Linux.retried { unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+    return try OwnedDescriptor(new: try check(result, "open"))
   }
 
   package borrowing func openDirectory(_ path: String) throws(SystemError) -> OwnedDescriptor {
+    let number = self.number
     // SAFETY: the text is valid for the call.
-    let result = Linux.result(unsafe openat(number, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC))
+    let result = Linux.retried { unsafe openat(number, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
     return try OwnedDescriptor(new: try check(result, "open"))
   }
 
@@ -36,8 +38,9 @@ extension OwnedDescriptor {
     throws(SystemError) -> OwnedDescriptor
   {
     let flags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | creation.flags
+    let number = self.number
     // SAFETY: the text is valid for the call.
-    let result = Linux.result(unsafe openat(number, path, flags, mode_t(permissions)))
+    let result = Linux.retried { unsafe openat(number, path, flags, mode_t(permissions)) }
     return try OwnedDescriptor(new: try check(result, "open"))
   }
 

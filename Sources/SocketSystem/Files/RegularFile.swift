@@ -23,14 +23,30 @@ extension OwnedDescriptor {
   /// Opening a pipe does not wait for a writer. Child processes do not inherit the descriptor.
   package static func openForReading(_ path: String) throws(SystemError) -> OwnedDescriptor {
     // SAFETY: the text is valid for the call.
-    try OwnedDescriptor(new: try check(Linux.result(unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), "open"))
+    try OwnedDescriptor(new: try check(Linux.retried { unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) }, "open"))
   }
 
   /// Creates the file, or opens the one that exists, without changing it. Opening a pipe without a reader fails.
   package static func openForWriting(_ path: String, permissions: UInt16) throws(SystemError) -> OwnedDescriptor {
     let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
     // SAFETY: the text is valid for the call.
-    return try OwnedDescriptor(new: try check(Linux.result(unsafe open(path, flags, mode_t(permissions))), "open"))
+    return try OwnedDescriptor(new: try check(Linux.retried { unsafe open(path, flags, mode_t(permissions)) }, "open"))
+  }
+
+  /// Creates a file in place of what is at the path, which is removed unless it is a directory: open(2) with O_EXCL. So a link that somebody
+  /// has put there is not followed.
+  package static func createFile(_ path: String, permissions: UInt16) throws(SystemError) -> OwnedDescriptor {
+    let flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC
+    // Another process may create a file between the two calls, but not for ever.
+    for _ in 0..<10 {
+      // SAFETY: the text is valid for the call.
+      let result = Linux.retried { unsafe open(path, flags, mode_t(permissions)) }
+      if result != -EEXIST { return try OwnedDescriptor(new: try check(result, "open")) }
+      // SAFETY: the text is valid for the call.
+      let removed = Linux.result(unsafe unlink(path))
+      if removed != -ENOENT { try check(removed, "unlink") }
+    }
+    throw SystemError(call: "open", errno: EEXIST)
   }
 
   /// In bytes; `nil` for any other kind of file.
@@ -96,17 +112,20 @@ extension OwnedDescriptor {
 
   /// ftruncate(2).
   package borrowing func truncate(to size: Int) throws(SystemError) {
-    _ = try check(Linux.result(ftruncate(number, size)), "ftruncate")
+    let number = self.number
+    try check(Linux.retried { ftruncate(number, size) }, "ftruncate")
   }
 
   /// fsync(2).
   package borrowing func synchronize() throws(SystemError) {
-    _ = try check(Linux.result(fsync(number)), "fsync")
+    let number = self.number
+    try check(Linux.retried { fsync(number) }, "fsync")
   }
 
   /// fdatasync(2): the contents and the size.
   package borrowing func synchronizeData() throws(SystemError) {
-    _ = try check(Linux.result(fdatasync(number)), "fdatasync")
+    let number = self.number
+    try check(Linux.retried { fdatasync(number) }, "fdatasync")
   }
 }
 

@@ -12,6 +12,12 @@ package struct Linux: SystemCalls, Sendable {
 
   static func result(_ value: Int32) -> Int32 { value < 0 ? -errno : value }
 
+  /// For calls that wait for a disk or a file server, and that a signal may interrupt.
+  @inline(__always)
+  static func retried(_ call: () -> Int32) -> Int32 {
+    Int32(clamping: retryingInterrupts { Int(result(call())) })
+  }
+
   // MARK: Descriptors
 
   package func socket(family: Int32, type: Int32) -> Int32 {

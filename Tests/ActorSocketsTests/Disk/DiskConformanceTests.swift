@@ -198,6 +198,14 @@ import Testing
     }
   }
 
+  @Test func `A socket cannot be opened`() async throws {
+    let folder = try Folder()
+    let listener = try TCPListener.bind(to: .unix(path: folder.file("socket").path))
+    let disk = try LinuxDisk(directory: folder.url.path)
+    await expectError(.invalidArgument, saying: "socket") { _ = try await disk.open("socket") }
+    await listener.close()
+  }
+
   @Test func `A device cannot be opened`() async throws {
     let folder = try Folder()
     try FileManager.default.createSymbolicLink(atPath: folder.file("null").path, withDestinationPath: "/dev/null")

@@ -69,6 +69,44 @@ import Testing
     }
   }
 
+  @Test func `A call that takes for ever ends with the simulation`() async throws {
+    let outcome = Notes<String>()
+    await #expect(throws: (any Error).self) {
+      try await simulated { simulation in
+        let host = simulation.host("server")
+        host.disk.properties.readLatency = .seconds(Int64.max)...(.seconds(Int64.max))
+        try await simulation.clock.sleep(for: .seconds(1))
+        _ = try await host.disk.list("")
+        outcome.add("returned")
+      }
+    }
+    #expect(outcome.all.isEmpty)
+  }
+
+  @Test func `Several faults for the next call let as many calls fail`() async throws {
+    try await withFile { host, file, _ in
+      for _ in 0..<2 { host.disk.failNext(.write) }
+      host.disk.failNext(.write, after: 3)
+      for fails in [true, true, false, true, false] {
+        if fails {
+          await expectError(.diskFailed) { try await file.append([1]) }
+        } else {
+          try await file.append([1])
+        }
+      }
+    }
+  }
+
+  @Test func `A corrupt read differs although all sectors are equal`() async throws {
+    try await simulated(seeds: 0..<20) { simulation in
+      let disk = simulation.host("server").disk
+      let contents = [UInt8](repeating: 7, count: 2_048)
+      try await disk.store(contents, at: "log")
+      disk.properties.corruptReads = 1
+      for _ in 0..<10 { #expect(try await disk.contents(of: "log") != contents) }
+    }
+  }
+
   @Test func `A full disk says how much it has taken`() async throws {
     try await withFile { host, file, _ in
       host.disk.properties.capacity = 4 * 4_096

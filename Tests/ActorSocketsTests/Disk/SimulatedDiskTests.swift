@@ -246,6 +246,26 @@ import Testing
     }
   }
 
+  @Test func `The trace has a line for each call, also for those that fail`() async throws {
+    let simulation = try await simulated { simulation in
+      let disk = simulation.host("server").disk
+      let file = try await disk.open("log")
+      _ = try await file.count
+      disk.failNext(.read)
+      await expectError(.diskFailed) { _ = try await file.read(at: 5, count: 1) }
+      disk.failNext(.write)
+      await expectError(.diskFailed) { try await file.truncate(to: 9) }
+      await expectError(.pathNotFound) { _ = try await disk.list("none") }
+      await expectError(.pathNotFound) { try await disk.synchronizeDirectory("none") }
+    }
+    for end in [
+      "\"log\" has 0 bytes", "read at 5 of \"log\" fails", "truncate \"log\" to 9 bytes fails",
+      "list \"none\" fails", "synchronizeDirectory \"none\" fails",
+    ] {
+      #expect(simulation.trace.contains { $0.hasSuffix(end) }, "\(end)")
+    }
+  }
+
   @Test func `The trace says what a disk did, and what a crash took`() async throws {
     let lines = Notes<String>()
     for seed in 0..<40 as Range<UInt64> {

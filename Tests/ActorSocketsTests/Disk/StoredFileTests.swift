@@ -197,6 +197,46 @@ import Testing
     #expect(file.durable.count == piece.count)
   }
 
+  @Test func `A large write can be lost, too, if it is the only change`() {
+    let count = StoredFile.mostPendingBytes + 1
+    var sizes: Set<Int> = []
+    for seed in 0..<8 as Range<UInt64> {
+      var (file, disk) = (StoredFile(), SplitMix(seed: seed))
+      file.write([UInt8](repeating: 1, count: count), at: 0)
+      #expect(file.pending.count == 1 && file.durable.count == 0)
+      var power = PowerLoss(&disk)
+      _ = file.losePower(&power)
+      sizes.insert(file.visible.count)
+    }
+    #expect(sizes.contains(0) && sizes.contains(count))
+  }
+
+  @Test func `After a failed sync, the same size can be set once more, and is then on the disk`() {
+    var lost = 0
+    for seed in 0..<50 as Range<UInt64> {
+      var (file, disk) = (StoredFile(), SplitMix(seed: seed))
+      file.write([1, 2, 3], at: 0)
+      file.synchronize(upTo: file.changes)
+      file.truncate(to: 0)
+      var power = PowerLoss(&disk)
+      if !file.failSync(upTo: file.changes, &power).isEmpty { lost += 1 }
+      file.truncate(to: 0)
+      file.synchronize(upTo: file.changes)
+      _ = file.losePower(&power)
+      #expect(file.visible.count == 0)
+    }
+    #expect(lost > 10)
+  }
+
+  @Test func `A bit beyond the end of the file does not exist`() {
+    var file = StoredFile()
+    file.write([1], at: 0)
+    for offset in [1, Int.max] { file.flip(bit: 0, at: offset) }
+    #expect(file.visible.bytes(in: 0..<10) == [1])
+    file.flip(bit: 1, at: 0)
+    #expect(file.visible.bytes(in: 0..<10) == [3])
+  }
+
   @Test func `One line tells of all losses of a file`() {
     #expect(FileLoss(lost: 2, torn: [512]).text("log") == "lost 2 un-synced changes of log, tore one at 512")
     #expect(FileLoss(torn: [0, 512], zeroed: 1).text("log") == "tore 2 of log at 0, 512, left zeros")

@@ -127,10 +127,22 @@ import Testing
     #expect(failure.picture == path && failure.description.contains("A picture of the run: \(path)"))
     let text = try String(contentsOfFile: path, encoding: .utf8)
     #expect(text.contains("\"failure\",\"Oops()\"") && text.hasSuffix("</html>\n"))
-    // A shorter file replaces a longer one.
-    try Data(count: 2_000_000).write(to: URL(filePath: path))
-    _ = try await Simulation.$pictures.withValue(settings) { try await Self.failure { _ in throw Oops() } }
-    #expect(try Data(contentsOf: URL(filePath: path)).count == text.utf8.count)
+    // Another test may have the same name.
+    let second = try await Simulation.$pictures.withValue(settings) { try await Self.failure { _ in throw Oops() } }
+    #expect(second.picture == folder.file("pictures/A-picture-seed-7-2.html").path)
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
+  }
+
+  @Test func `A shorter picture replaces a longer one of an earlier process`() async throws {
+    let folder = try Folder()
+    var settings = Simulation.pictures
+    settings.folder = folder.url.path
+    let path = folder.file("simulation-seed-7.html")
+    try Data(count: 2_000_000).write(to: path)
+    let failure = try await Simulation.$pictures.withValue(settings) { try await Self.failure { _ in throw Oops() } }
+    #expect(failure.picture == path.path)
+    #expect(try String(contentsOf: path, encoding: .utf8).hasSuffix("</html>\n"))
+    #expect(try Data(contentsOf: path).count < 1_000_000)
   }
 
   @Test func `If the picture cannot be written, the failure says why`() async throws {
@@ -192,6 +204,72 @@ import Testing
         .change("the link from n2 to n1 has \(slow)"), link(2, 1, slow, false),
       ])
     #expect(record.hosts == ["main", "n1", "n2"])
+  }
+
+  @Test func `A record has the faults of disks, and no call that succeeds`() async throws {
+    let record = try await Self.record { simulation in
+      let host = simulation.host("n1")
+      let disk = host.disk
+      try await host.run {
+        let file = try await disk.open("log")
+        try await file.append([UInt8](repeating: 1, count: 100))
+        try await disk.synchronizeDirectory("")
+        disk.properties.latentErrors = 1
+        try await file.append([1])
+        disk.properties = DiskProperties()
+        _ = try? await file.read(at: 0, count: 1)
+        try disk.flipBit(of: "log", at: 0)
+        try disk.damage("log", at: 0)
+        disk.failNext(.synchronize)
+        _ = try? await file.synchronize()
+        try await file.truncate(to: 0)
+        try await file.write([1], at: 0)
+        disk.properties.corruptReads = 1
+        _ = try await file.read(at: 0, count: 1)
+        _ = try? await disk.open("none", creation: .never)
+      }
+    }
+    let texts = record.others.compactMap { element -> String? in
+      guard case .change(let text) = element.event.content, element.event.host == 1 else { return nil }
+      return text.hasPrefix("the disk of") || text.hasPrefix("on the disk of") ? nil : text
+    }
+    #expect(texts.count == 6, "\(texts)")
+    let starts = [
+      "the sector at 100 of \"log\" cannot be read", "read at 0 of \"log\" fails", "bit 0 at 0 of \"log\" is flipped",
+      "the sector at 0 of \"log\" is damaged", "fails to synchronize \"log\"", "reads 1 bytes at 0 of \"log\", some",
+    ]
+    for (text, start) in zip(texts, starts) { #expect(text.hasPrefix(start), "\(text)") }
+  }
+
+  @Test func `The story says what a power failure took from a disk`() async throws {
+    var found = false
+    for seed in 0..<20 as Range<UInt64> {
+      let failure = try await within("the simulation is over") {
+        try #require(
+          await #expect(throws: SimulationFailure.self) {
+            try await Simulation.explore(seeds: [seed]) { simulation in
+              let host = simulation.host("n1")
+              try await host.run { _ = try await host.disk.open("log") }
+              host.crash()
+              throw Oops()
+            }
+          })
+      }
+      if failure.story.contains(where: { $0.hasSuffix("n1    lost the creation of \"log\"") }) { found = true }
+    }
+    #expect(found)
+  }
+
+  @Test func `What waits is recorded for the first failure only, and large notes displace nothing`() async throws {
+    let record = try await Self.record { simulation in
+      simulation.note("before")
+      simulation.note(String(repeating: "x", count: 2_000_000))
+      for _ in 0..<3 { _ = simulation.recordFailure("fails") }
+    }
+    let contents = record.others.map(\.event.content)
+    let waiting = contents.count { if case .waiting = $0 { true } else { false } }
+    let failures = contents.count { $0 == .failure("fails") }
+    #expect(waiting == 1 && failures == 3 && contents.first == .note("before") && record.droppedOthers == 0)
   }
 
   @Test func `A record has each packet with its bytes and its fate`() async throws {

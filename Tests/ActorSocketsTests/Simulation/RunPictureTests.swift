@@ -96,10 +96,41 @@ import Testing
   @Test(
     arguments: [
       ("A client gets its answer", "A-client-gets-its-answer-seed-7.html"), ("../../etc/x", "etc-x-seed-7.html"),
-      ("", "seed-7.html"), ("ä`f()", "f-seed-7.html"),
-      (String(repeating: "a", count: 300), String(repeating: "a", count: 100) + "-seed-7.html"),
+      ("", "seed-7.html"), ("ä`f()", "f-HASH-seed-7.html"),
+      (String(repeating: "a", count: 300), String(repeating: "a", count: 100) + "-HASH-seed-7.html"),
     ])
   func `A file is named after the test and the seed`(name: String, file: String) {
-    #expect(RunPicture(record: RunRecord(), seed: 7, name: name, reason: "").fileName == file)
+    let found = RunPicture(record: RunRecord(), seed: 7, name: name, reason: "").fileName
+    #expect(found.replacing(/-[0-9a-f]{1,8}-seed/, with: "-HASH-seed") == file)
+  }
+
+  @Test func `Files of names that differ in other characters or at the end have other names`() {
+    let long = String(repeating: "a", count: 120)
+    let names = ["ä", "ö", "é", "e\u{301}", long, long + "b"]
+    let files = names.map { RunPicture(record: RunRecord(), seed: 7, name: $0, reason: "").fileName }
+    #expect(Set(files).count == names.count, "\(files)")
+  }
+
+  @Test func `A long name is cut`() throws {
+    let name = try #require(Self.object(Self.picture([], name: String(repeating: "a", count: 1 << 20)))["name"])
+    #expect("\(name)".utf8.count < 5_000)
+  }
+
+  @Test func `A picture of the same process is not replaced, and no link is followed`() throws {
+    let folder = try Folder()
+    try Data("precious".utf8).write(to: folder.file("precious"))
+    let names = ["", "-2", "-3"].map { "simulation-seed-\(UInt64.max)\($0).html" }
+    for name in names.prefix(2) {
+      try FileManager.default.createSymbolicLink(
+        at: folder.file(name), withDestinationURL: folder.file("precious"))
+    }
+    for number in 0..<3 {
+      let path = try Self.picture([.note("number \(number)")], name: "simulation").write(to: folder.url.path)
+      #expect(path == folder.file(names[number]).path)
+    }
+    for number in 0..<3 {
+      #expect(try String(contentsOf: folder.file(names[number]), encoding: .utf8).contains("number \(number)"))
+    }
+    #expect(try String(contentsOf: folder.file("precious"), encoding: .utf8) == "precious")
   }
 }

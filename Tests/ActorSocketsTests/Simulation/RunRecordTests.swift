@@ -66,6 +66,52 @@ import Testing
     #expect(record.hosts == ["main", "n1"] && record.end == 500)
   }
 
+  @Test func `What follows the first failure displaces nothing, and is counted when it does not fit`() {
+    var record = RunRecord(RunRecord.Limits(packets: 20_000, others: 2_000, links: 2_000, count: 100))
+    for time in 1...20 {
+      record.add(RunEvent(time: Int64(time), host: 0, content: .note("\(time)")))
+      record.add(RunEvent(time: Int64(time), host: 0, content: .packet(Self.packet(count: 20))))
+    }
+    record.add(RunEvent(time: 21, host: 0, content: .failure("the first")))
+    record.add(RunEvent(time: 21, host: 0, content: .waiting(["read"])))
+    let (others, packets) = (record.others.map(\.event), record.packets.map(\.event))
+    for time in 22...1_000 {
+      record.add(RunEvent(time: Int64(time), host: 0, content: .failure("another")))
+      record.add(RunEvent(time: Int64(time), host: 0, content: .waiting(["write"])))
+      record.add(RunEvent(time: Int64(time), host: 0, content: .packet(Self.packet(count: 20))))
+    }
+    #expect(others.count == 22 && record.others.map(\.event).starts(with: others))
+    #expect(packets.count == 20 && record.packets.map(\.event).starts(with: packets))
+    #expect((23...32).contains(record.others.count) && (21...30).contains(record.packets.count))
+    #expect(record.others.map(\.event.time).max() ?? 0 < 40)
+    #expect(record.droppedPackets == 0 && record.droppedOthers == 0)
+    #expect(record.droppedLater == 3 * 979 + 42 - record.others.count - record.packets.count)
+    #expect(record.waiting == ["read"] && record.failure == others[20])
+  }
+
+  @Test func `Links displace no notes, and stay in their order`() {
+    var record = RunRecord(RunRecord.Limits(packets: 1_000, others: 1_000, links: 1_000, count: 100))
+    for time in 1...1_000 {
+      if time == 5 || time == 995 { record.add(RunEvent(time: Int64(time), host: 0, content: .note("a"))) }
+      let link = LinkView(from: 1, to: 2, text: "slow", isCut: false)
+      record.add(RunEvent(time: Int64(time), host: 0, content: .link(link)))
+    }
+    let times = record.others.map(\.event.time)
+    #expect(times.first == 5 && times.contains(995) && times.last == 1_000 && times == times.sorted())
+    #expect(record.droppedLines == 0 && record.droppedOthers > 900)
+  }
+
+  @Test(arguments: contents) func `Each text of an event is cut`(content: RunEvent.Content) {
+    #expect(content.cut == content)
+    let long = String(repeating: "x", count: 100_000)
+    for content in [
+      RunEvent.Content.note(long), .change(long), .failure(long), .state(of: 1, .paused, change: long),
+      .link(LinkView(from: 1, to: 2, text: long, isCut: true)),
+    ] {
+      #expect(RunEvent(time: 0, host: 0, content: content.cut).line.count < 5_000)
+    }
+  }
+
   @Test func `There are not too many small events, and the oldest notes go first`() {
     var record = RunRecord(RunRecord.Limits(packets: 1_000, others: .max, count: 10))
     for time in 1...2_500 { record.add(RunEvent(time: Int64(time), host: 0, content: .note("\(time)"))) }

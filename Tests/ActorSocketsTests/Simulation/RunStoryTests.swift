@@ -53,6 +53,22 @@ import Testing
     #expect(lines.last == "  … and 28 more")
   }
 
+  @Test func `A story whose beginning was dropped says so, also if it is short`() {
+    var record = RunRecord(RunRecord.Limits(count: 10))
+    for time in 1...14 {
+      record.add(RunEvent(time: Int64(time), host: 0, content: .note("\(time)")))
+      let link = LinkView(from: 1, to: 2, text: "", isCut: false)
+      for _ in 0..<10 { record.add(RunEvent(time: Int64(time), host: 0, content: .link(link))) }
+    }
+    let lines = RunStory(record).lines
+    #expect(lines.count == 11 && lines[0] == "… 4 earlier lines" && lines[1].hasSuffix("main  5"))
+  }
+
+  @Test func `The name of a host has no control characters`() {
+    let record = Self.record([(1, 1, .note("a"))], hosts: ["x\u{1b}[31m\ny"])
+    #expect(RunStory(record).lines[0].hasSuffix("x\\u{1B}[31m\\ny  a"))
+  }
+
   @Test func `A line has no control characters, and is not too long`() {
     let record = Self.record([
       (1, 1, .note("a\nb\u{1b}[31m\u{202e}é")), (1, 1, .note(String(repeating: "x", count: 5_000))),

@@ -53,6 +53,20 @@ import Testing
     }
   }
 
+  @Test(.needs(.chromium)) func `A browser shows a run with very many hosts`() async throws {
+    let folder = try Folder()
+    var record = RunRecord()
+    for host in 1...1_100 { record.add(RunEvent(time: 0, host: 0, content: .host("n\(host)"))) }
+    for host in [1, 1_050, 1_100] {
+      record.add(RunEvent(time: 1, host: host, content: .note("works")))
+      record.add(RunEvent(time: 1, host: 0, content: .state(of: host, .paused, change: "a pause")))
+    }
+    record.add(RunEvent(time: 2, host: 1_090, content: .failure("fails")))
+    let picture = RunPicture(record: record, seed: 1, name: "Very many hosts", reason: "fails")
+    let reports = try await Self.reports(of: try picture.write(to: folder.url.path), in: folder)
+    #expect(reports.count == 2 && reports.allSatisfy { $0.items == 7 })
+  }
+
   @Test(.needs(.chromium)) func `A browser shows the run, at two widths`() async throws {
     let folder = try Folder()
     var settings = Simulation.pictures

@@ -11,11 +11,13 @@ struct EntryFile: Sendable {
   let disk: any Disk
   var path = "entry"
 
-  /// Returns the entry that was saved last; `Entry.nothing` before the first.
+  /// Returns the entry that was saved last; `Entry.nothing` before the first. It is on the disk.
   func load() async throws -> Entry {
     let bytes: [UInt8]
     do {
       bytes = try await disk.read(path, maximumLength: Entry.longestLine)
+      // If the program was killed while it saved, the name may not be on the disk yet, and a power failure could take the entry back.
+      try await disk.synchronizeDirectory("")
     } catch let error as SocketError where error.code == .pathNotFound {
       return .nothing
     } catch let error as SocketError where error.code == .limitExceeded {

@@ -149,6 +149,28 @@ private struct HastyDisk: Disk {
     }
   }
 
+  @Test func `An entry that a replica finds after its process was killed survives a power failure`() async throws {
+    try await Simulation.explore(seeds: 0..<50) { simulation in
+      let host = simulation.host("replica")
+      let (old, new) = (Entry(number: 1, value: "old"), Entry(number: 2, value: "new"))
+      try await host.run {
+        try await EntryFile(disk: host.disk).save(old)
+        // As `save`, until the process is killed before it synchronizes the directory.
+        let file = try await host.disk.open("entry.new")
+        try await file.write(Array("\(new)\n".utf8), at: 0)
+        try await file.synchronize()
+        try await host.disk.rename("entry.new", to: "entry")
+      }
+      host.crash(.process)
+      host.restart()
+      let found = try await host.run { try await EntryFile(disk: host.disk).load() }
+      host.crash()
+      host.restart()
+      let left = try await host.run { try await EntryFile(disk: host.disk).load() }
+      #expect(found == new && left == found)
+    }
+  }
+
   @Test func `The check knows what one register can do`() {
     func operation(_ kind: Operation.Kind, _ value: String?, _ start: Int, _ end: Int?) -> Operation {
       Operation(client: "a", kind: kind, value: value, start: .seconds(start), end: end.map { .seconds($0) })

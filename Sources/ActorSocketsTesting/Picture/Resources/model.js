@@ -124,8 +124,21 @@ function addSpans(model, events) {
   }
 }
 
+/** The names of all hosts. The record does not have those of very many. */
+function allHosts(record) {
+  const hosts = record.hosts.slice();
+  const add = (host) => { while (hosts.length <= host) hosts.push(`host ${hosts.length}`); };
+  for (const e of record.packets) { add(e[4]); add(e[5]); }
+  for (const e of record.events) {
+    add(e[2]);
+    if (e[3] === 'state') add(e[5]);
+    if (e[3] === 'link') { add(e[5]); add(e[6]); }
+  }
+  return hosts;
+}
+
 function makeModel(record) {
-  const hosts = record.hosts;
+  const hosts = allHosts(record);
   const model = { record, hosts, items: [], conditions: [], links: [], waiting: [], failure: null, end: 0, flows: [] };
   for (const e of record.packets) model.items.push(packetOf(e, hosts));
   for (const e of record.events) {

@@ -291,6 +291,7 @@
     const warnings = [];
     if (record.droppedPackets) warnings.push(`The first ${record.droppedPackets} packets are left out, because the run has too many.`);
     if (record.droppedOthers) warnings.push(`The first ${record.droppedOthers} notes and faults are left out.`);
+    if (record.droppedLater) warnings.push(`The last ${record.droppedLater} events after the failure are left out.`);
     if (record.repeats === false) warnings.push('This is a second run, and it did not do the same as the one that failed: the program does not repeat itself.');
     at('warning').textContent = warnings.join(' ');
     at('warning').hidden = !warnings.length;
