@@ -90,11 +90,11 @@ extension SimulationFailure.Kind: CustomStringConvertible {
 
   /// The most frequent first. `failures` are in the order of the seeds.
   static func kinds(of failures: [(seed: UInt64, text: String)]) -> [Self] {
-    var places: [String: Int] = [:]
+    var places: [[UInt8]: Int] = [:]
     var kinds: [(text: String, seeds: [UInt64])] = []
     for (seed, text) in failures {
       let line = firstLine(of: text)
-      let key = withoutNumbers(line)
+      let key = Array(withoutNumbers(line).utf8)
       if let place = places[key] {
         kinds[place].seeds.append(seed)
       } else {
