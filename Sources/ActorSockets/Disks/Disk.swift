@@ -18,7 +18,7 @@ public import SocketSystem
 /// several writes any may survive. The names of files are separate from their contents: a file that was created, renamed or removed is
 /// so on the disk after ``synchronizeDirectory(_:)``. ``replace(_:with:)`` does all of this in the right order.
 ///
-/// What a program reads after it was killed may not be on the disk yet: synchronize it before you tell others about it.
+/// A program that was killed may read contents that are not on the disk yet: synchronize them before you tell others about them.
 ///
 /// Paths are relative to the directory of the disk. They have names that are separated by `/`, without `.` and `..`. The empty path is the
 /// directory of the disk itself.

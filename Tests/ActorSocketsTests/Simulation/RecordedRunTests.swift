@@ -260,7 +260,8 @@ import Testing
     #expect(found)
   }
 
-  @Test func `What waits is recorded for the first failure only, and large notes displace nothing`() async throws {
+  @Test func `Only the first failure has a record of its waiting calls, and large notes displace nothing`() async throws
+  {
     let record = try await Self.record { simulation in
       simulation.note("before")
       simulation.note(String(repeating: "x", count: 2_000_000))

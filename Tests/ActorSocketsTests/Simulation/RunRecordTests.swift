@@ -66,7 +66,7 @@ import Testing
     #expect(record.hosts == ["main", "n1"] && record.end == 500)
   }
 
-  @Test func `What follows the first failure displaces nothing, and is counted when it does not fit`() {
+  @Test func `Later events displace nothing of the first failure, and are counted when they do not fit`() {
     var record = RunRecord(RunRecord.Limits(packets: 20_000, others: 2_000, links: 2_000, count: 100))
     for time in 1...20 {
       record.add(RunEvent(time: Int64(time), host: 0, content: .note("\(time)")))
