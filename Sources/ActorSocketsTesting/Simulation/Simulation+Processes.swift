@@ -2,8 +2,8 @@
 //
 // The memory of a task that never ends cannot be freed, so that of a simulation with crashes grows. It ends with the copy, which runs few
 // seeds. Invariants:
-// - The task of each simulation is made in the copy, right before it runs, by a task that the caller has made before the copy. So they have the caller's task-local
-//   values, such as the test to which an expectation belongs. In the process itself that task does nothing.
+// - The task of each simulation is made in the copy, right before it runs, by a task that the caller has made before the copy. So it has the
+//   caller's task-local values, such as the test to which an expectation belongs. In the process itself that task does nothing.
 // - `SeedSearch` decides which seeds run, and what their outcomes are.
 
 internal import SocketSystem
