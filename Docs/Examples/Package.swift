@@ -79,6 +79,7 @@ let examples: [Target] = [
   .executableTarget(name: "CodableRPC", dependencies: [byteText, sockets], exclude: ["README.md"]),
   .executableTarget(name: "Discovery", dependencies: [byteText, sockets], exclude: ["README.md"]),
   .executableTarget(name: "ReplicatedRegister", dependencies: [byteText, sockets], exclude: ["README.md"]),
+  .executableTarget(name: "Raft", dependencies: [sockets], exclude: ["README.md"]),
   .target(name: "ShortPrograms", dependencies: [byteText, socketsTLS], exclude: ["README.md"]),
   .executableTarget(name: "ShortProgram", dependencies: ["ShortPrograms", byteText, socketsTLS]),
   .testTarget(name: "ByteTextTests", dependencies: [byteText]),
@@ -108,6 +109,7 @@ let examples: [Target] = [
   .testTarget(
     name: "ReplicatedRegisterTests",
     dependencies: ["ReplicatedRegister", "ByteText", "ExampleSupport", sockets, socketsTesting, socketsTestTraits]),
+  .testTarget(name: "RaftTests", dependencies: ["Raft", "ExampleSupport", sockets, socketsTesting]),
 ]
 
 let package = Package(

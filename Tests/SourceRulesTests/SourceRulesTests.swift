@@ -222,6 +222,15 @@ enum Exceptions {
       path: "Docs/Examples/Sources/ReplicatedRegister/ReplicaLink.swift", words: "sleep(", count: 1,
       reason: "an example that waits before it tries again; it is tested in virtual time"),
     Allowance(
+      path: "Docs/Examples/Sources/Raft/NodeLink.swift", words: "sleep(", count: 1,
+      reason: "an example that waits before it connects again; it is tested in virtual time"),
+    Allowance(
+      path: "Docs/Examples/Sources/Raft/RaftClient.swift", words: "sleep(", count: 1,
+      reason: "an example that waits before it tries again; it is tested in virtual time"),
+    Allowance(
+      path: "Docs/Examples/Sources/Raft/RaftNode.swift", words: "sleep(", count: 1,
+      reason: "the timer of an example, which is tested in virtual time"),
+    Allowance(
       path: "Tests/Realism/Sources/realism/Realism.swift", words: "sleep(", count: 2,
       reason: "the pauses of the program whose times are compared; no test"),
     Allowance(
