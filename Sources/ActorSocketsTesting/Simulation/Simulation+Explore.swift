@@ -14,7 +14,7 @@ extension Simulation {
   /// `ACTORSOCKETS_SEEDS=0-9999`, these run.
   ///
   /// A seed that fails runs once more, in a copy of the process, to record what happens: ``SimulationFailure/story``. Files that it writes are
-  /// written twice. If chaos has let something fail, the program runs with fewer and fewer faults before that, up to 200 times, and the error
+  /// written twice. If chaos has let something fail, the program runs with fewer and fewer faults before that, for up to half a minute, and the error
   /// names those that the failure needs: ``SimulationFailure/neededFaults``. With `ACTORSOCKETS_FAULTS=3,9` in the environment, only these
   /// take place. If the environment has `ACTORSOCKETS_PICTURES`, which names a folder, a page for browsers shows the run:
   /// ``SimulationFailure/picture``.

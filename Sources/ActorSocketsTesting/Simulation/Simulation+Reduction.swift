@@ -24,9 +24,10 @@ struct FaultLog {
 }
 
 extension Simulation {
-  /// At most this many runs, and this many times as long as the run that failed.
+  /// In runs.
   private static let mostReductions = 200
-  private static let leastSeconds: Int64 = 5
+  /// In real time: 5 s and 20 times as long as the run that failed, but half a minute at most.
+  private static func seconds(for failed: Int64) -> Int64 { min(30, 5 + 20 * failed) }
 
   /// A fault of chaos begins. Returns whether it takes place.
   func takesPlace(_ text: String, at time: Int64, among chosen: Set<Int>?) -> Bool {
@@ -45,7 +46,7 @@ extension Simulation {
     let log = faults.withLock { $0 }
     if log.entries.isEmpty || log.only != nil { return nil }
     let kind = SimulationFailure.Kind.key(of: failure)
-    let end = continuousNanoseconds() + (Self.leastSeconds + 20 * seconds) * 1_000_000_000
+    let end = continuousNanoseconds() + Self.seconds(for: min(seconds, 100)) * 1_000_000_000
     var settings = settings
     settings.checksDeterminism = false
     var reduction = FaultReduction(Array(1...log.entries.count), limit: Self.mostReductions)
