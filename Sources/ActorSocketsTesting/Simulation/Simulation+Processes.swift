@@ -57,8 +57,9 @@ extension Simulation {
     _ body: @escaping @Sendable (Simulation) async throws -> Void
   ) async throws -> Failures? {
     if VirtualThread.current != nil { throw SimulationError(.nested, "a simulated program cannot run a simulation") }
-    // Otherwise each copy would have its own.
-    _ = VirtualClock.nextMidnight
+    // Otherwise each copy would have a midnight of its own. And what a simulation needs is initialized here: a copy would wait for ever if another
+    // thread was about to do that.
+    _ = (VirtualClock.nextMidnight, settings.simulation(0))
     let processes = max(1, min(processes, usableProcessors()))
     var iterator = seeds.makeIterator()
     var ahead: [UInt64] = []
@@ -107,12 +108,13 @@ extension Simulation {
         program.withLock { $0 = SeededProgram(settings.simulation(seed.number), body) }
       }
     }
-    return await ChildProcess.run(seconds: SeededProgram.mostSeconds) {
+    return await ChildProcess.run(seconds: SeededProgram.mostSecondsToPrepare) {
       for _ in batch { tasks.runNext() }
     } other: { send in
       isCopy.withLock { $0 = true }
       let watchdog = ChildProcess.startsThreads ? Watchdog() : nil
       for _ in batch {
+        ChildProcess.limit(seconds: SeededProgram.mostSecondsToPrepare)
         tasks.runNext()
         guard let program = program.withLock({ $0.take() }) else { return }
         send(Array(SeedSearch.text(of: program.run(watchdog)).utf8))
@@ -123,8 +125,10 @@ extension Simulation {
 
 /// A simulation that runs in a copy of the process.
 private struct SeededProgram {
-  /// In real time, for a seed; 0 means no limit. The watchdog ends a job that blocks much earlier.
-  static var mostSeconds: UInt32 { Watchdog.limit > 0 ? 3_600 : 0 }
+  /// In real time, before a seed runs. It takes longer only if the copy waits for a lock that another thread held when it was made.
+  static let mostSecondsToPrepare: UInt32 = 20
+  /// In real time, for a seed; 0 means no limit. The watchdog ends a job that blocks much earlier, if there is one.
+  private static func mostSeconds(isWatched: Bool) -> UInt32 { Watchdog.limit > 0 ? isWatched ? 3_600 : 120 : 0 }
 
   private let simulation: Simulation
   private let program: Result<SimulatedProgram<Void>, any Error>
@@ -135,7 +139,7 @@ private struct SeededProgram {
   }
 
   func run(_ watchdog: Watchdog?) -> SeedSearch.Record {
-    ChildProcess.limit(seconds: Self.mostSeconds)
+    ChildProcess.limit(seconds: Self.mostSeconds(isWatched: watchdog != nil))
     do {
       let program = try program.get()
       program.run(watchdog: watchdog)
