@@ -5,7 +5,7 @@ import Testing
 @testable import ActorSocketsTesting
 
 /// Which faults a failure needs.
-@Suite(.tags(.crashes)) struct FaultReductionTests {
+@Suite(.tags(.crashes, .singleThread)) struct FaultReductionTests {
   /// Reduces `count` faults, of which the failure needs those for which `fails` is true.
   private static func reduce(_ count: Int, limit: Int = 1_000, _ fails: (Set<Int>) -> Bool) -> FaultReduction {
     var reduction = FaultReduction(Array(1...count), limit: limit)

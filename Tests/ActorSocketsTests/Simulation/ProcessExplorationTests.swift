@@ -6,8 +6,8 @@ import Testing
 
 @testable import ActorSocketsTesting
 
-/// Explorations whose seeds run in copies of the process.
-@Suite(.endsInTime, .tags(.crashes)) struct ProcessExplorationTests {
+/// Explorations whose seeds run in copies of the process. Each copy has one thread, and the thread sanitizer does not support copies well.
+@Suite(.endsInTime, .tags(.crashes, .singleThread)) struct ProcessExplorationTests {
   struct Oops: Error {}
 
   @TaskLocal private static var value = 0
